@@ -1,0 +1,123 @@
+/* The communicator: a table of functions with a context. The encoder never asks which back end it
+ * has. Back ends: local (ranks are threads of one process, memory is shared), mpi and nccl (plugins).
+ *
+ * Order, not tags: between one sender and one receiver, the i-th send matches the i-th receive in
+ * order of posting; both ends derive the list of messages from the layout. Sizes must agree: a
+ * mismatch is LR_E_COVERAGE at both ends.
+ *
+ * Threads: one thread uses a rank's communicator at a time, except abort, which any thread may call.
+ * Every call fails with LR_E_PEER once any rank aborted; the error then holds that rank and its
+ * reason. A wait that lasts longer than the peer time limit aborts the group. */
+#ifndef LONGREEL_COMM_H
+#define LONGREEL_COMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <longreel/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lr_comm lr_comm;
+typedef struct lr_transfer lr_transfer;
+
+typedef struct lr_comm_stats {
+    uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
+    double seconds_waiting;
+} lr_comm_stats;
+
+typedef struct lr_comm_ops {
+    const char *name; /* "local", "mpi", ... */
+
+    /* Starts sending. `data` stays readable and unchanged until wait returns for the transfer. */
+    lr_status (*send_start)(lr_comm *comm, int peer, const void *data, size_t bytes,
+                            lr_transfer **out, lr_error *err);
+    /* Starts receiving exactly `bytes`. When the communicator shares memory (shares_memory), `buffer`
+     * is not used and may be NULL: after wait, *lr_comm_wait's data points at the sender's memory,
+     * which stays valid until release. Otherwise the data is in `buffer`. */
+    lr_status (*recv_start)(lr_comm *comm, int peer, void *buffer, size_t bytes, lr_transfer **out,
+                            lr_error *err);
+    /* Send: returns when the receiver has released it (its memory is the caller's again). Receive:
+     * returns when the data is there; *data (may be NULL) points at it. */
+    lr_status (*wait)(lr_comm *comm, lr_transfer *transfer, const void **data, lr_error *err);
+    /* Ends a transfer after wait. For a receive: the caller is done with the data. Also frees
+     * transfers that failed or were never waited for (after an abort). NULL is allowed. */
+    void (*release)(lr_comm *comm, lr_transfer *transfer);
+
+    lr_status (*barrier)(lr_comm *comm, lr_error *err);
+    lr_status (*broadcast)(lr_comm *comm, int root, void *data, size_t bytes, lr_error *err);
+    /* all[size][bytes] from each rank's mine[bytes], in rank order. */
+    lr_status (*all_gather)(lr_comm *comm, const void *mine, size_t bytes, void *all, lr_error *err);
+    /* Any thread: all ranks' current and later calls fail with LR_E_PEER. First reason wins. */
+    void (*abort)(lr_comm *comm, const char *reason);
+    void (*free)(lr_comm *comm);
+} lr_comm_ops;
+
+struct lr_comm {
+    const lr_comm_ops *ops;
+    void *ctx;
+    int rank, size;
+    int shares_memory;
+    lr_comm_stats stats;
+};
+
+static inline lr_status lr_comm_send_start(lr_comm *c, int peer, const void *data, size_t bytes,
+                                           lr_transfer **out, lr_error *err) {
+    return c->ops->send_start(c, peer, data, bytes, out, err);
+}
+static inline lr_status lr_comm_recv_start(lr_comm *c, int peer, void *buffer, size_t bytes,
+                                           lr_transfer **out, lr_error *err) {
+    return c->ops->recv_start(c, peer, buffer, bytes, out, err);
+}
+static inline lr_status lr_comm_wait(lr_comm *c, lr_transfer *t, const void **data, lr_error *err) {
+    return c->ops->wait(c, t, data, err);
+}
+static inline void lr_comm_release(lr_comm *c, lr_transfer *t) {
+    if (t) c->ops->release(c, t);
+}
+static inline lr_status lr_comm_barrier(lr_comm *c, lr_error *err) {
+    return c->ops->barrier(c, err);
+}
+static inline lr_status lr_comm_broadcast(lr_comm *c, int root, void *data, size_t bytes,
+                                          lr_error *err) {
+    return c->ops->broadcast(c, root, data, bytes, err);
+}
+static inline lr_status lr_comm_all_gather(lr_comm *c, const void *mine, size_t bytes, void *all,
+                                           lr_error *err) {
+    return c->ops->all_gather(c, mine, bytes, all, err);
+}
+static inline void lr_comm_abort(lr_comm *c, const char *reason) {
+    c->ops->abort(c, reason);
+}
+static inline void lr_comm_free(lr_comm *c) {
+    if (c) c->ops->free(c);
+}
+
+/* Gathers each rank's `mine_bytes` (differing, known to root through `sizes[size]`) at root in rank
+ * order, in pieces of at most `piece` bytes handed to sink (root only; root's own included), so that
+ * no buffer grows with the recording. Built on send/recv; works on every back end. */
+typedef lr_status (*lr_gather_sink)(void *arg, int rank, const void *data, size_t bytes,
+                                    lr_error *err);
+lr_status lr_comm_gather(lr_comm *comm, int root, const void *mine, const size_t *sizes, size_t piece,
+                         lr_gather_sink sink, void *arg, lr_error *err);
+
+/* ------------------------------------------------------------------ local
+ *
+ * `size` (1..LR_LOCAL_MAX) ranks in this process; all[r] is rank r's communicator, to be used by rank
+ * r's thread and freed by lr_comm_free (the group goes with the last). peer_timeout in seconds,
+ * 0 = none. */
+#define LR_LOCAL_MAX 256
+lr_status lr_comm_local_create(int size, double peer_timeout, lr_comm **all, lr_error *err);
+
+/* Runs body(arg, comm) on `size` threads, one a rank; returns when all ended. When one fails, it aborts
+ * the others; err gets the first failure that is not LR_E_PEER, with "rank N: " before it. */
+typedef lr_status (*lr_rank_body)(void *arg, lr_comm *comm, lr_error *err);
+lr_status lr_comm_local_run(int size, double peer_timeout, lr_rank_body body, void *arg,
+                            lr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

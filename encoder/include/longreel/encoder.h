@@ -1,0 +1,181 @@
+/* Encoder: checkpoints, model families, towers, backbone, pooling.
+ *
+ * A model is opened once and immutable afterwards; every rank (thread) of a process shares it. */
+#ifndef LONGREEL_ENCODER_H
+#define LONGREEL_ENCODER_H
+
+#include <longreel/core.h>
+#include <longreel/kernels.h>
+#include <longreel/ring.h>
+#include <longreel/tokenize.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ safetensors
+ *
+ * A directory's model.safetensors or model.safetensors.index.json with its shards, mapped read-only.
+ * Offsets, shapes and sizes are checked against the file before anything is touched. */
+typedef struct lr_checkpoint lr_checkpoint;
+
+lr_status lr_checkpoint_open(lr_checkpoint **out, const char *directory, lr_error *err);
+/* One .safetensors file by path. */
+lr_status lr_checkpoint_open_file(lr_checkpoint **out, const char *path, lr_error *err);
+void lr_checkpoint_close(lr_checkpoint *checkpoint);
+size_t lr_checkpoint_count(const lr_checkpoint *checkpoint);
+const char *lr_checkpoint_name(const lr_checkpoint *checkpoint, size_t i);
+/* NULL when absent. The view lives as long as the checkpoint. */
+const lr_tensor *lr_checkpoint_find(const lr_checkpoint *checkpoint, const char *name);
+/* XXH3-128 over config.json and all tensor bytes in name order; hex into 33 bytes. Cached beside
+ * nothing; costs one pass over the weights, done on first use, thread-safe. */
+lr_status lr_checkpoint_hash(lr_checkpoint *checkpoint, char hex[33], lr_error *err);
+
+/* Writes a .safetensors file (fixtures, tokens.safetensors, made models): names and views in, one
+ * file out, written aside and renamed. */
+typedef struct lr_named_tensor {
+    const char *name;
+    lr_tensor tensor;
+} lr_named_tensor;
+lr_status lr_safetensors_write(const char *path, const lr_named_tensor *tensors, size_t count,
+                               lr_error *err);
+
+/* ------------------------------------------------------------------ models */
+
+typedef struct lr_model lr_model;
+
+typedef struct lr_model_info {
+    const char *directory;
+    const char *name;    /* last component of the directory */
+    const char *family;  /* "embeddinggemma2" */
+    size_t hidden;       /* width of the residual stream */
+    size_t dim;          /* width of a vector */
+    const int *dims;     /* Matryoshka widths, descending, dim first */
+    size_t n_dims;
+    uint64_t trained_context; /* tokens */
+    bool has_text, has_vision, has_audio;
+    lr_picture_geometry picture; /* budget: the family's default for video frames */
+    int image_budget;            /* default for single pictures */
+    const int *budgets;          /* allowed soft-token budgets */
+    size_t n_budgets;
+    lr_sequence_rules rules;
+    const lr_tokenizer *tokenizer;
+    size_t n_layers;
+    uint64_t n_values; /* parameters */
+} lr_model_info;
+
+typedef struct lr_model_options {
+    const lr_kernels *kernels;
+    lr_pool *pool;      /* used while opening (packing weights); may be NULL */
+    bool vision, audio; /* prepare these towers (text always); a tower the checkpoint lacks is skipped */
+} lr_model_options;
+
+/* LR_E_MODEL / LR_E_UNSUPPORTED / LR_E_IO name the file, and the key or tensor with what it is and
+ * what it must be. */
+lr_status lr_model_open(lr_model **out, const char *directory, const lr_model_options *options,
+                        lr_error *err);
+void lr_model_close(lr_model *model);
+const lr_model_info *lr_model_info_of(const lr_model *model);
+const lr_kernels *lr_model_kernels(const lr_model *model);
+lr_status lr_model_hash(lr_model *model, char hex[33], lr_error *err);
+/* The model's published prompt for a task ("search-query", ...); NULL when there is none. The n-th
+ * task's name, NULL past the end. */
+const char *lr_model_prompt(const lr_model *model, const char *task);
+const char *lr_model_task(const lr_model *model, size_t n);
+
+/* Everything a rank needs to run stages on its own threads. */
+typedef struct lr_worker {
+    lr_pool *pool;
+    lr_cancel *cancel;
+} lr_worker;
+
+/* Called with named intermediate results (--save stages): rows [rows, cols] starting at absolute row
+ * `first`; f32 or u8. Used on one rank only. */
+typedef lr_status (*lr_stage_sink)(void *arg, const char *name, int layer, uint64_t first,
+                                   const lr_tensor *rows, lr_error *err);
+typedef struct lr_stage_tap {
+    lr_stage_sink sink; /* NULL: off */
+    void *arg;
+} lr_stage_tap;
+
+/* ------------------------------------------------------------------ vision
+ *
+ * One picture to soft tokens: frame (any size) -> the family's resize to width x height (as
+ * lr_picture_size gave them) -> patches -> tower -> pool -> projector. soft [soft_tokens, hidden]. Same
+ * bits for any pool. A lr_vision holds the scratch memory; one per thread of use. */
+typedef struct lr_vision lr_vision;
+lr_status lr_vision_create(lr_vision **out, const lr_model *model, int width, int height,
+                           const lr_worker *worker, lr_error *err);
+void lr_vision_free(lr_vision *vision);
+lr_status lr_vision_encode(lr_vision *vision, const lr_frame *frame, float *soft,
+                           const lr_stage_tap *tap, lr_error *err);
+
+/* ------------------------------------------------------------------ sound
+ *
+ * The whole track's tokens [first, end) from its samples, streamed: feed samples from the start of
+ * the look-back (lr_sound_tower_first_sample, a multiple that keeps the tiles) on, in any pieces;
+ * tokens come out through `sink` in order. A slice gives the same bits as the whole. */
+typedef struct lr_sound_tower lr_sound_tower;
+typedef lr_status (*lr_sound_sink)(void *arg, uint64_t first_token, uint64_t count, const float *soft,
+                                   lr_error *err);
+lr_status lr_sound_tower_create(lr_sound_tower **out, const lr_model *model, int64_t n_samples,
+                                uint64_t first_token, uint64_t end_token, const lr_worker *worker,
+                                lr_sound_sink sink, void *arg, const lr_stage_tap *tap,
+                                lr_error *err);
+int64_t lr_sound_tower_first_sample(const lr_sound_tower *tower);
+lr_status lr_sound_tower_feed(lr_sound_tower *tower, const float *samples, size_t count,
+                              lr_error *err);
+lr_status lr_sound_tower_finish(lr_sound_tower *tower, lr_error *err);
+void lr_sound_tower_free(lr_sound_tower *tower);
+
+/* ------------------------------------------------------------------ backbone */
+
+/* Embedding rows of text ids (scaled as the family does): out [count, hidden]. Placeholder ids give
+ * zero rows (the caller splices soft tokens in). */
+lr_status lr_embed_ids(const lr_model *model, const int32_t *ids, size_t count, float *out,
+                       lr_error *err);
+
+typedef struct lr_backbone_stats {
+    uint64_t query_rows;   /* rows of attention computed by this rank, summed over layers */
+    lr_ring_stats ring;    /* summed over layers */
+    size_t arena_bytes;    /* work memory of this rank */
+    double seconds_attention, seconds_linear, seconds_exchange;
+} lr_backbone_stats;
+
+typedef struct lr_backbone_run {
+    lr_comm *comm;
+    const lr_partition *partition;
+    uint64_t sequence;      /* number of the window */
+    lr_schedule schedule;
+    lr_worker worker;
+    void (*progress)(void *arg, size_t layer, size_t n_layers, double share); /* may be NULL */
+    void *progress_arg;
+    lr_stage_tap tap;
+} lr_backbone_run;
+
+/* Collective. x [local tokens, hidden]: in, the spliced embeddings of this rank's tokens; out, the
+ * hidden states after the final norm. Memory: see docs/architecture.md (about 8 KB a token at one
+ * rank, 26 on a ring, for the published shape, x included). */
+lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run, float *x,
+                              lr_backbone_stats *stats, lr_error *err);
+/* Work memory that a forward pass takes on `rank`, x excluded; for plans. */
+lr_status lr_backbone_memory(const lr_model *model, const lr_partition *partition, int rank,
+                             size_t threads, size_t *bytes, lr_error *err);
+
+/* Pooled means to vectors: sum [hidden] in fp64 over `count` tokens -> mean -> projection -> the first
+ * `dim` values -> L2 norm 1, into out [dim]. All in fp64 until the last rounding. */
+lr_status lr_project(const lr_model *model, const double *sum, uint64_t count, size_t dim, float *out,
+                     lr_error *err);
+
+/* ------------------------------------------------------------------ made models
+ *
+ * Writes a checkpoint of the published layout with seeded random weights: for samples and tests;
+ * its vectors mean nothing. */
+typedef enum lr_made_size { LR_MADE_SMALL, LR_MADE_FULL } lr_made_size;
+lr_status lr_make_model(const char *directory, const char *family, lr_made_size size, uint64_t seed,
+                        lr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
