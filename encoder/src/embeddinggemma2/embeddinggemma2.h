@@ -1,0 +1,25 @@
+/* Inside encoder/: EmbeddingGemma 2. family.c reads the configuration and the backbone's weights,
+ * vision.c and sound.c hold the towers, make.c writes made checkpoints. */
+#ifndef LONGREEL_ENCODER_EMBEDDINGGEMMA2_H
+#define LONGREEL_ENCODER_EMBEDDINGGEMMA2_H
+
+#include "../model.h"
+
+/* model->text */
+typedef struct eg2_text {
+    size_t vocab_size;
+    const lr_tensor *embed;  /* [vocab_size, hidden], as mapped */
+    float embed_scale;       /* sqrt(hidden) */
+    const float *projection; /* [dim, hidden] */
+} eg2_text;
+
+/* Called by the family's open when the tower is wanted and config.json has it: read the rest of its
+ * configuration, queue its weights, and set model->vision / model->sound (memory of LR_MODEL_NEW). */
+lr_status eg2_vision_open(lr_model *model, const lr_config *vision_config, lr_error *err);
+lr_status eg2_sound_open(lr_model *model, const lr_config *audio_config, lr_error *err);
+extern const lr_vision_ops eg2_vision_ops;
+extern const lr_sound_ops eg2_sound_ops;
+
+lr_status eg2_make(const char *directory, lr_made_size size, uint64_t seed, lr_error *err);
+
+#endif
