@@ -1,0 +1,134 @@
+/* The tables, and which of them this processor runs. */
+#include "table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if LR_X86
+#include <cpuid.h>
+#endif
+
+#define N_ISAS 3 /* scalar, avx2, avx512 */
+
+static const char *const isa_names[] = {"auto", "scalar", "avx2", "avx512"};
+static const char *const gemm_names[] = {"auto", "openblas", "packed"};
+
+static lr_kernels tables[N_ISAS][2]; /* [isa - LR_ISA_SCALAR][gemm - LR_GEMM_OPENBLAS] */
+static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+
+size_t lr_linear_n(const lr_linear *linear)
+{
+    return linear->n;
+}
+
+size_t lr_linear_k(const lr_linear *linear)
+{
+    return linear->k;
+}
+
+const char *lr_isa_name(lr_isa isa)
+{
+    return (unsigned)isa < sizeof(isa_names) / sizeof(*isa_names) ? isa_names[isa] : "unknown";
+}
+
+/* What the processor lacks for the instruction set, NULL when it runs it. __builtin_cpu_supports
+ * answers no too where the operating system does not save the registers. */
+static const char *lacking(lr_isa isa)
+{
+    if (isa == LR_ISA_SCALAR) return NULL;
+#if LR_X86
+    unsigned eax, ebx, ecx = 0, edx;
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2")) return "AVX2";
+    if (!__builtin_cpu_supports("fma")) return "FMA";
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_F16C)) return "F16C";
+    if (isa == LR_ISA_AVX2) return NULL;
+    if (!__builtin_cpu_supports("avx512f")) return "AVX-512F";
+    if (!__builtin_cpu_supports("avx512dq")) return "AVX-512DQ";
+    if (!__builtin_cpu_supports("avx512bw")) return "AVX-512BW";
+    if (!__builtin_cpu_supports("avx512vl")) return "AVX-512VL";
+    return NULL;
+#else
+    return "the x86-64 instruction set";
+#endif
+}
+
+static void fill_isa(lr_kernels *table, lr_isa isa)
+{
+    lr_fill_scalar(table);
+#if LR_X86
+    if (isa >= LR_ISA_AVX2) table->isa = "avx2";
+    if (isa >= LR_ISA_AVX512) table->isa = "avx512";
+#else
+    (void)isa;
+#endif
+}
+
+static void fill_gemm(lr_kernels *table, lr_isa isa, lr_gemm gemm)
+{
+    (void)isa;
+    (void)gemm;
+    lr_fill_linear_packed_scalar(table);
+}
+
+static void fill_tables(void)
+{
+    for (int isa = LR_ISA_SCALAR; isa < LR_ISA_SCALAR + N_ISAS; isa++) {
+        if (lacking((lr_isa)isa)) continue;
+        for (int gemm = LR_GEMM_OPENBLAS; gemm <= LR_GEMM_PACKED; gemm++) {
+            lr_kernels *table = &tables[isa - LR_ISA_SCALAR][gemm - LR_GEMM_OPENBLAS];
+            fill_isa(table, (lr_isa)isa);
+            fill_gemm(table, (lr_isa)isa, (lr_gemm)gemm);
+        }
+    }
+}
+
+/* An environment variable's value as an index into names; 0 (auto) when unset or empty. */
+static lr_status from_environment(const char *variable, const char *const *names, size_t n_names,
+                                  int *out, lr_error *err)
+{
+    const char *value = getenv(variable);
+    *out = 0;
+    if (!value || !*value) return LR_OK;
+    for (size_t i = 0; i < n_names; i++)
+        if (!strcmp(value, names[i])) {
+            *out = (int)i;
+            return LR_OK;
+        }
+    return lr_fail(err, LR_E_USAGE, "%s=%s: not one of auto, %s, %s%s%s", variable, value, names[1],
+                   names[2], n_names > 3 ? ", " : "", n_names > 3 ? names[3] : "");
+}
+
+static lr_isa best_isa(void)
+{
+    lr_isa isa = LR_ISA_AVX512;
+    while (lacking(isa))
+        isa--;
+    return isa;
+}
+
+lr_status lr_kernels_get(lr_isa isa, lr_gemm gemm, const lr_kernels **out, lr_error *err)
+{
+    lr_status st = LR_OK;
+    int chosen;
+    *out = NULL;
+    if (isa == LR_ISA_AUTO) {
+        LR_TRY(from_environment("LONGREEL_ISA", isa_names, 4, &chosen, err));
+        isa = chosen ? (lr_isa)chosen : best_isa();
+    }
+    if (gemm == LR_GEMM_AUTO) {
+        LR_TRY(from_environment("LONGREEL_GEMM", gemm_names, 3, &chosen, err));
+        gemm = chosen ? (lr_gemm)chosen : LR_GEMM_PACKED;
+    }
+    if (isa < LR_ISA_SCALAR || isa > LR_ISA_AVX512 || gemm < LR_GEMM_OPENBLAS ||
+        gemm > LR_GEMM_PACKED)
+        LR_FAIL(LR_E_INTERNAL, "no kernels have the number %d, %d", (int)isa, (int)gemm);
+    if (lacking(isa))
+        LR_FAIL(LR_E_UNSUPPORTED, "the %s kernels need %s, which this processor does not have",
+                lr_isa_name(isa), lacking(isa));
+    pthread_once(&tables_once, fill_tables);
+    *out = &tables[isa - LR_ISA_SCALAR][gemm - LR_GEMM_OPENBLAS];
+done:
+    return st;
+}
