@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The k-th pthread_create from now fails; 0: none. */
 static int create_fail_at;
@@ -150,6 +152,33 @@ static void test_all_threads_work_at_the_same_time(void **state)
     }
 }
 
+typedef struct slow_job {
+    meeting all;
+    int finished[4]; /* plain: read only after the loop */
+} slow_job;
+
+static void finish_late(void *arg, size_t index, size_t worker)
+{
+    slow_job *j = arg;
+    wait_for_all(&j->all, index, worker);
+    if (worker != 0) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    j->finished[index] = 1;
+}
+
+static void test_loop_returns_only_when_the_slowest_worker_is_done(void **state)
+{
+    (void)state;
+    lr_error err = {0};
+    lr_pool *pool = NULL;
+    lrt_assert_ok(lr_pool_create(4, &pool, &err), &err);
+    for (int again = 0; again < 3; again++) {
+        slow_job j = {.all.wanted = 4};
+        lr_pool_for(pool, 4, finish_late, &j);
+        for (int i = 0; i < 4; i++) assert_int_equal(j.finished[i], 1);
+    }
+    lr_pool_free(pool);
+}
+
 static void test_zero_threads_are_refused(void **state)
 {
     (void)state;
@@ -239,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_one_thread_makes_no_thread),
         cmocka_unit_test(test_many_short_loops_hand_over_their_results),
         cmocka_unit_test(test_all_threads_work_at_the_same_time),
+        cmocka_unit_test(test_loop_returns_only_when_the_slowest_worker_is_done),
         cmocka_unit_test(test_zero_threads_are_refused),
         cmocka_unit_test(test_absurd_numbers_of_threads_are_refused),
         cmocka_unit_test(test_each_failing_thread_unwinds),
