@@ -1,0 +1,111 @@
+/* Longreel: one recording becomes one token sequence, one encoder pass, and an embedding set.
+ *
+ * This is the public library call; everything here may be used from C and C++. Nothing prints; errors
+ * come back in lr_error, progress through callbacks. A lr_model is shared by any number of calls. */
+#ifndef LONGREEL_LONGREEL_H
+#define LONGREEL_LONGREEL_H
+
+#include <longreel/encoder.h>
+#include <longreel/ingest.h>
+#include <longreel/store.h>
+#include <longreel/tokenize.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const char *lr_version(void);
+
+typedef enum lr_stage {
+    LR_STAGE_INDEX, LR_STAGE_TOWERS, LR_STAGE_BACKBONE, LR_STAGE_WRITE
+} lr_stage;
+
+typedef struct lr_progress {
+    const char *recording;
+    lr_stage stage;
+    double done;            /* share of the stage, 0..1 */
+    double recording_seconds; /* of the recording, done so far (towers), or its duration */
+    double duration;
+    double elapsed;         /* seconds since this recording began */
+    double remaining;       /* predicted seconds; negative when not known yet */
+} lr_progress;
+typedef void (*lr_progress_callback)(void *arg, const lr_progress *progress);
+
+typedef struct lr_encode_options {
+    lr_rational fps;        /* 1 */
+    int soft_tokens;        /* a frame's budget; 0: the model's default */
+    uint64_t context;       /* tokens a window; 0: full */
+    lr_time segment, hop;   /* 10 s, 10 s */
+    size_t dim;             /* 0: the model's full width */
+    lr_time start, end;     /* LR_TIME_NONE: all */
+    bool video, audio, stamps;
+    int audio_track;
+    int ranks, threads;     /* local ranks; threads a rank. 0: chosen for this machine */
+    uint64_t chunk;         /* tokens */
+    bool save_tokens, save_stages;
+    bool force;
+    double peer_timeout;
+    lr_progress_callback progress; /* one call at a time, from any thread */
+    void *progress_arg;
+    lr_cancel *cancel;
+} lr_encode_options;
+
+lr_encode_options lr_encode_defaults(void);
+/* Checks values against each other and the model; LR_E_USAGE names the option. */
+lr_status lr_encode_check(const lr_encode_options *options, const lr_model *model, lr_error *err);
+
+typedef struct lr_encode_result {
+    bool skipped;           /* a finished set with the same key was there */
+    uint64_t tokens, frames, sound_tokens, segments;
+    size_t n_warnings;
+    double seconds;
+    size_t peak_bytes;
+    double duration;
+    int ranks;
+    /* for each rank, for tests and the manifest */
+    struct lr_rank_work {
+        uint64_t first_token, end_token;
+        uint64_t frames_encoded;
+        lr_backbone_stats backbone;
+    } *work; /* [ranks], freed by lr_encode_result_free */
+} lr_encode_result;
+void lr_encode_result_free(lr_encode_result *result);
+
+/* Encodes one recording into the set directory `set_path`. */
+lr_status lr_encode_recording(lr_model *model, const char *recording, const char *set_path,
+                              const lr_encode_options *options, lr_encode_result *result,
+                              lr_error *err);
+
+/* One vector for a text, picture file or sound file: out [dim]. `task` may be NULL. */
+typedef enum lr_input_kind { LR_INPUT_TEXT, LR_INPUT_IMAGE, LR_INPUT_AUDIO } lr_input_kind;
+typedef struct lr_embed_input {
+    lr_input_kind kind;
+    const char *value; /* the text, or a path */
+} lr_embed_input;
+typedef struct lr_embed_options {
+    const char *task;
+    size_t dim;
+    int soft_tokens; /* pictures; 0: the model's default for pictures */
+    int threads;
+    lr_cancel *cancel;
+    const char *stages_directory; /* NULL: none */
+    const char *tokens_path;      /* NULL: none; several inputs: rows one after another */
+} lr_embed_options;
+lr_status lr_embed(lr_model *model, const lr_embed_input *inputs, size_t count,
+                   const lr_embed_options *options, float *out, lr_error *err);
+
+/* Tokens and memory before a run. */
+typedef struct lr_plan {
+    uint64_t tokens, frames, sound_tokens;
+    size_t bytes_per_rank;
+    double seconds;
+    bool fits;
+    size_t bytes_available;
+} lr_plan;
+lr_status lr_plan_recording(lr_model *model, const char *recording, const lr_encode_options *options,
+                            lr_plan *plan, lr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
