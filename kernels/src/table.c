@@ -58,8 +58,14 @@ static void fill_isa(lr_kernels *table, lr_isa isa)
 {
     lr_fill_scalar(table);
 #if LR_X86
-    if (isa >= LR_ISA_AVX2) table->isa = "avx2";
-    if (isa >= LR_ISA_AVX512) table->isa = "avx512";
+    if (isa >= LR_ISA_AVX2) {
+        table->isa = "avx2";
+        lr_fill_attention_avx2(table);
+    }
+    if (isa >= LR_ISA_AVX512) {
+        table->isa = "avx512";
+        lr_fill_attention_avx512(table);
+    }
 #else
     (void)isa;
 #endif
@@ -67,9 +73,18 @@ static void fill_isa(lr_kernels *table, lr_isa isa)
 
 static void fill_gemm(lr_kernels *table, lr_isa isa, lr_gemm gemm)
 {
-    (void)isa;
-    (void)gemm;
     lr_fill_linear_packed_scalar(table);
+#if LR_X86
+    if (isa == LR_ISA_AVX2) lr_fill_linear_packed_avx2(table);
+    if (isa == LR_ISA_AVX512) lr_fill_linear_packed_avx512(table);
+#else
+    (void)isa;
+#endif
+#if defined(LR_HAVE_OPENBLAS)
+    if (gemm == LR_GEMM_OPENBLAS) lr_fill_linear_openblas(table);
+#else
+    (void)gemm;
+#endif
 }
 
 static void fill_tables(void)

@@ -10,8 +10,8 @@
  * and then one back end for linear layers (gemm, linear_create, _free, _scratch, _run):
  *
  *     lr_fill_linear_packed_scalar  scalar/linear.c
- *     lr_fill_linear_packed_avx2    linear_packed_avx2.c
- *     lr_fill_linear_packed_avx512  linear_packed_avx512.c
+ *     lr_fill_linear_packed_avx2    avx2/linear.c
+ *     lr_fill_linear_packed_avx512  avx512/linear.c
  *     lr_fill_linear_openblas       linear_openblas.c   (built when OpenBLAS was found:
  *                                                        LR_HAVE_OPENBLAS)
  *

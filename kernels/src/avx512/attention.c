@@ -1,0 +1,9 @@
+#include "simd.h"
+
+#include "../attention_tile.h"
+
+void lr_fill_attention_avx512(lr_kernels *table)
+{
+    table->attn_block = attn_block;
+    table->attn_scratch = attn_scratch;
+}
