@@ -15,7 +15,7 @@ endif()
 # -ffp-contract=off: a kernel's result is what its code says, on every ISA; where a fused
 # multiply-add is wanted it is written out.
 add_library(lr_options INTERFACE)
-target_compile_definitions(lr_options INTERFACE _GNU_SOURCE)
+target_compile_definitions(lr_options INTERFACE _GNU_SOURCE LR_VERSION="${PROJECT_VERSION}")
 target_compile_options(lr_options INTERFACE
     -Wall -Wextra -Wshadow -Wconversion
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>

@@ -7,6 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Under the address sanitizer the header is a red zone, so that a read before a block is seen. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GUARD_HEADER
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) && !defined(GUARD_HEADER)
+#define GUARD_HEADER
+#endif
+#ifdef GUARD_HEADER
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#endif
+
 typedef struct block_header {
     size_t bytes;
 } block_header;
@@ -50,9 +66,12 @@ static void add_live(size_t bytes)
     }
 }
 
-static block_header *header_of(void *block)
+/* Makes the header readable: for the block's last use. */
+static block_header *open_header(void *block)
 {
-    return (block_header *)(void *)((unsigned char *)block - LR_ALIGN);
+    void *base = (unsigned char *)block - LR_ALIGN;
+    ASAN_UNPOISON_MEMORY_REGION(base, LR_ALIGN);
+    return base;
 }
 
 void *lr_alloc(size_t bytes)
@@ -63,6 +82,7 @@ void *lr_alloc(size_t bytes)
     void *base;
     if (posix_memalign(&base, LR_ALIGN, bytes + LR_ALIGN) != 0) return NULL;
     ((block_header *)base)->bytes = bytes;
+    ASAN_POISON_MEMORY_REGION(base, LR_ALIGN);
     add_live(bytes);
     return (unsigned char *)base + LR_ALIGN;
 }
@@ -72,7 +92,7 @@ void *lr_realloc(void *block, size_t bytes)
 {
     void *fresh = lr_alloc(bytes);
     if (!fresh || !block) return fresh;
-    size_t held = header_of(block)->bytes;
+    size_t held = open_header(block)->bytes;
     memcpy(fresh, block, held < bytes ? held : bytes);
     lr_free(block);
     return fresh;
@@ -81,7 +101,7 @@ void *lr_realloc(void *block, size_t bytes)
 void lr_free(void *block)
 {
     if (!block) return;
-    block_header *header = header_of(block);
+    block_header *header = open_header(block);
     atomic_fetch_sub(&live_bytes, header->bytes);
     free(header);
 }
