@@ -7,7 +7,12 @@
  *
  * Threads: one thread uses a rank's communicator at a time, except abort, which any thread may call.
  * Every call fails with LR_E_PEER once any rank aborted; the error then holds that rank and its
- * reason. A wait that lasts longer than the peer time limit aborts the group. */
+ * reason. A wait that lasts longer than the peer time limit aborts the group.
+ *
+ * Memory: once a call of a rank has failed because of an abort, the rank may no longer read what it
+ * received. A receive whose data was sent on is released after that send has been waited for. A rank
+ * that gives up aborts first, then releases. Thus a sender has its memory back after wait or release,
+ * however the run ends. */
 #ifndef LONGREEL_COMM_H
 #define LONGREEL_COMM_H
 
@@ -23,6 +28,7 @@ extern "C" {
 typedef struct lr_comm lr_comm;
 typedef struct lr_transfer lr_transfer;
 
+/* Point-to-point messages only: collectives move differently in each back end. */
 typedef struct lr_comm_stats {
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
     double seconds_waiting;
@@ -43,7 +49,8 @@ typedef struct lr_comm_ops {
      * returns when the data is there; *data (may be NULL) points at it. */
     lr_status (*wait)(lr_comm *comm, lr_transfer *transfer, const void **data, lr_error *err);
     /* Ends a transfer after wait. For a receive: the caller is done with the data. Also frees
-     * transfers that failed or were never waited for (after an abort). NULL is allowed. */
+     * transfers that failed or were never waited for (after an abort; without one it aborts). For a
+     * send that did not complete it may wait until nobody reads the memory. */
     void (*release)(lr_comm *comm, lr_transfer *transfer);
 
     lr_status (*barrier)(lr_comm *comm, lr_error *err);
@@ -95,9 +102,10 @@ static inline void lr_comm_free(lr_comm *c) {
     if (c) c->ops->free(c);
 }
 
-/* Gathers each rank's `mine_bytes` (differing, known to root through `sizes[size]`) at root in rank
- * order, in pieces of at most `piece` bytes handed to sink (root only; root's own included), so that
- * no buffer grows with the recording. Built on send/recv; works on every back end. */
+/* Gathers each rank's mine[sizes[rank]] at root in rank order, in pieces of at most `piece` bytes
+ * handed to sink (root only; root's own included), so that no buffer grows with the recording. Root
+ * reads all of sizes[size], the others only their own. A sink that fails aborts the group. Built on
+ * send/recv; works on every back end. */
 typedef lr_status (*lr_gather_sink)(void *arg, int rank, const void *data, size_t bytes,
                                     lr_error *err);
 lr_status lr_comm_gather(lr_comm *comm, int root, const void *mine, const size_t *sizes, size_t piece,
@@ -106,8 +114,8 @@ lr_status lr_comm_gather(lr_comm *comm, int root, const void *mine, const size_t
 /* ------------------------------------------------------------------ local
  *
  * `size` (1..LR_LOCAL_MAX) ranks in this process; all[r] is rank r's communicator, to be used by rank
- * r's thread and freed by lr_comm_free (the group goes with the last). peer_timeout in seconds,
- * 0 = none. */
+ * r's thread and freed by lr_comm_free (the group goes with the last; who still waits for a rank that
+ * left gets LR_E_PEER). peer_timeout in seconds, 0 = none. */
 #define LR_LOCAL_MAX 256
 lr_status lr_comm_local_create(int size, double peer_timeout, lr_comm **all, lr_error *err);
 
