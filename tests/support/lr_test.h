@@ -61,6 +61,14 @@ typedef lr_status (*lrt_work)(void *arg, lr_error *err);
  * were before it. Returns the number of allocations of the run that succeeds. */
 uint64_t lrt_fail_each_allocation(lrt_work work, void *arg);
 
+/* ------------------------------------------------------------------ guarded memory */
+
+/* n floats that end where a page begins that can be neither read nor written, all NaN, and with NaNs
+ * before them: reading or writing past the end is a fault, reading before the start a NaN, writing
+ * there fails the test in lrt_guarded_free. Aligned to 4 bytes only, unless n is a multiple of 16. */
+float *lrt_guarded(size_t n);
+void lrt_guarded_free(float *block);
+
 /* ------------------------------------------------------------------ status */
 
 /* Succeeds only for LR_OK and otherwise fails the test with the error's text. */
