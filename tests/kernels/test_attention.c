@@ -515,6 +515,74 @@ static void test_extreme_and_equal_logits(void **state)
     }
 }
 
+/* Scores that are exact (q is -x, k is 0 or 1) and values that show a weight alone: exp is good to
+ * 2 ulp = 2^-22, relative, as far down as it is not 0. */
+static void test_weights_are_the_exponential_of_the_score(void **state)
+{
+    (void)state;
+    const lr_kernels *kernels[MOST_TABLES];
+    size_t n_kernels = all_tables(kernels);
+    lrt_random random;
+    lrt_random_init(&random, 9);
+    problem p = make_problem(2000, 1, 2, 2, &random);
+    for (size_t t = 0; t < p.n_tokens; t++) {
+        p.q[t * p.q_token] = t == 0 ? 0.0f : -lrt_uniform(&random, 0, t % 4 ? 87.0f : 1.0f);
+        p.q[t * p.q_token + 1] = 0;
+    }
+    for (size_t d = 0; d < 2; d++)
+        for (size_t j = 0; j < 2; j++) {
+            p.k[j * p.kv_key + d] = j == 1 && d == 0 ? 1 : 0;
+            p.v[j * p.kv_key + d] = j == d ? 1 : 0;
+        }
+    for (size_t b = 0; b < n_kernels; b++) {
+        softmax_state s = fresh_state(&p);
+        show(kernels[b], &p, &s, 0, p.n_tokens, 1000, false);
+        for (size_t t = 0; t < p.n_tokens; t++) {
+            double weight = exp((double)p.q[t * p.q_token]), o = (double)s.o[t * p.q_token + 1];
+            assert_true(s.o[t * p.q_token] == 1);
+            if (fabs(o - weight) > 0x1p-22 * weight)
+                fail_msg("%s: exp(%.9g) = %.9g", kernels[b]->isa, (double)p.q[t * p.q_token], o);
+        }
+        free_state(&s);
+    }
+    free_problem(&p);
+}
+
+/* Token 0 sees keys 0 .. 4, token 1 also key 5. Step by step token 0's output underflows to -0, and
+ * its last weight times value does too: passing over its neighbour's key must not make a + of it. */
+static void test_a_neighbours_keys_do_not_turn_the_sign_of_zero(void **state)
+{
+    (void)state;
+    static const float score[] = {0, -1000, 50, -1000, -30, 0};
+    static const float value[] = {-1e-44f, 0, 0, 0, -1e-30f, 1};
+    const lr_kernels *kernels[MOST_TABLES];
+    size_t n_kernels = all_tables(kernels);
+    lrt_random random;
+    lrt_random_init(&random, 10);
+    problem p = make_problem(2, 1, 2, 6, &random);
+    for (size_t t = 0; t < 2; t++) {
+        p.q[t * p.q_token] = 1;
+        p.q[t * p.q_token + 1] = 0;
+        p.hi[t] = p.key0 + 5 + t;
+    }
+    for (size_t j = 0; j < 6; j++)
+        for (size_t d = 0; d < 2; d++) {
+            p.k[j * p.kv_key + d] = d == 0 ? score[j] : 0;
+            p.v[j * p.kv_key + d] = value[j];
+        }
+    for (size_t b = 0; b < n_kernels; b++) {
+        softmax_state both = fresh_state(&p), each = fresh_state(&p);
+        show(kernels[b], &p, &both, 0, 2, 2, false);
+        show(kernels[b], &p, &each, 0, 1, 2, false);
+        show(kernels[b], &p, &each, 1, 1, 2, false);
+        assert_true(both.o[0] == 0);
+        assert_same_state(&p, &both, &each);
+        free_state(&both);
+        free_state(&each);
+    }
+    free_problem(&p);
+}
+
 static void test_keys_are_packed_in_panels(void **state)
 {
     (void)state;
@@ -548,6 +616,8 @@ int main(void)
         cmocka_unit_test(test_a_row_that_sees_nothing_is_left_as_it_is),
         cmocka_unit_test(test_one_key_gives_its_value_and_none_gives_zero),
         cmocka_unit_test(test_extreme_and_equal_logits),
+        cmocka_unit_test(test_weights_are_the_exponential_of_the_score),
+        cmocka_unit_test(test_a_neighbours_keys_do_not_turn_the_sign_of_zero),
         cmocka_unit_test(test_keys_are_packed_in_panels),
     };
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
