@@ -1,6 +1,7 @@
 /* Checked sizes, the one allocator, and arenas.
  *
- * All of Longreel's own memory (and jansson's, through lr_alloc/lr_free) comes from here, so that a
+ * All of Longreel's own memory (and jansson's, where the program says so: json_set_alloc_funcs) comes
+ * from here, so that a
  * test can make the k-th allocation fail and find every path that forgets to check. Blocks are
  * aligned to 64 bytes. All functions may be called from any thread; an arena belongs to one thread
  * at a time. */

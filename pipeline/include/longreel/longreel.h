@@ -98,7 +98,6 @@ lr_status lr_embed(lr_model *model, const lr_embed_input *inputs, size_t count,
 typedef struct lr_plan {
     uint64_t tokens, frames, sound_tokens;
     size_t bytes_per_rank;
-    double seconds;
     bool fits;
     size_t bytes_available;
 } lr_plan;

@@ -1,0 +1,339 @@
+/* One recording through all stages, on local ranks.
+ *
+ * Windows are worked one after another; within one, every rank makes the token vectors of its own
+ * tokens, runs the backbone with the others, and hands sums (and hidden states, when asked) to rank 0,
+ * which alone writes. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "job.h"
+
+#define GATHER_PIECE ((size_t)1 << 22) /* bytes handed over at once */
+
+/* Predicted work of the stages, for the time left: the shares only matter relative to each other.
+ * Multiply-accumulates of the published shape (embeddinggemma2 section 8), in thousands of millions. */
+static double towers_weight(const lr_job *job) {
+    return 0.16 * (double)(job->layout->n_frames * job->layout->frame_soft) * 9.0 +
+           0.3 * (double)job->layout->n_sound_tokens;
+}
+static double backbone_weight(const lr_job *job) {
+    double n = (double)job->layout->n_tokens, span = n;
+    if (job->options->context && n > (double)job->options->context) span = (double)job->options->context;
+    return n * (0.18 + 16384e-9 * span);
+}
+
+/* ------------------------------------------------------------------ one rank */
+
+typedef struct rank_state {
+    lr_job *job;
+    lr_comm *comm;
+    lr_pool *pool;
+    lr_worker worker;
+    lr_pooler *pooler; /* rank 0 */
+    struct lr_rank_work *work;
+} rank_state;
+
+static void backbone_progress(void *arg, size_t layer, size_t n_layers, double share) {
+    lr_job *job = arg;
+    atomic_store(&job->meter.units_done,
+                 (uint64_t)(1000.0 * ((double)layer + share) / (double)n_layers));
+    lr_meter_add(&job->meter, 0);
+}
+
+typedef struct sums_sink {
+    rank_state *rank;
+    const lr_window *window;
+    size_t row_bytes;
+} sums_sink;
+
+static lr_status take_sums(void *arg, int from, const void *data, size_t bytes, lr_error *err) {
+    (void)from;
+    sums_sink *sink = arg;
+    return lr_pooler_add(sink->rank->pooler, sink->window, data, bytes / sink->row_bytes, err);
+}
+
+static lr_status take_hidden(void *arg, int from, const void *data, size_t bytes, lr_error *err) {
+    (void)from;
+    sums_sink *sink = arg;
+    return lr_set_tokens_rows(sink->rank->job->writer, data, bytes / sink->row_bytes, err);
+}
+
+/* Gathers rows of row_bytes, counts[r] of them on rank r, at rank 0. */
+static lr_status gather_rows(rank_state *rank, const size_t *counts, size_t row_bytes,
+                             const void *mine, lr_gather_sink sink, const lr_window *window,
+                             lr_error *err) {
+    lr_status st = LR_OK;
+    size_t *sizes = NULL;
+    sums_sink arg = {.rank = rank, .window = window, .row_bytes = row_bytes};
+    size_t piece = GATHER_PIECE / row_bytes * row_bytes;
+    LR_TRY(LR_NEW(&sizes, (size_t)rank->comm->size, "sizes to be gathered", err));
+    for (int r = 0; r < rank->comm->size; r++) sizes[r] = counts[r] * row_bytes;
+    LR_TRY(lr_comm_gather(rank->comm, 0, mine, sizes, piece ? piece : row_bytes, sink, &arg, err));
+done:
+    lr_free(sizes);
+    return st;
+}
+
+static lr_status gather_window(rank_state *rank, const lr_window *window, const lr_partition *parts,
+                               const float *x, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_job *job = rank->job;
+    int me = rank->comm->rank;
+    size_t hidden = lr_model_info_of(job->model)->hidden, *counts = NULL;
+    lr_pieces pieces = {0};
+    LR_TRY(LR_NEW(&counts, (size_t)rank->comm->size, "sizes to be gathered", err));
+    LR_TRY(lr_pieces_sum(job, window, parts->chunk,
+                         window->first + lr_partition_first_token(parts, me),
+                         window->first + lr_partition_end_token(parts, me), x, &pieces, err));
+    for (int r = 0; r < rank->comm->size; r++) {
+        counts[r] = lr_pieces_count(job->layout, window, parts->chunk,
+                                    window->first + lr_partition_first_token(parts, r),
+                                    window->first + lr_partition_end_token(parts, r));
+    }
+    LR_TRY(gather_rows(rank, counts, 2 * hidden * sizeof(double), pieces.sums, take_sums, window, err));
+    if (job->options->save_tokens) {
+        for (int r = 0; r < rank->comm->size; r++) {
+            counts[r] = lr_partition_end_token(parts, r) - lr_partition_first_token(parts, r);
+        }
+        LR_TRY(gather_rows(rank, counts, hidden * sizeof(float), x, take_hidden, window, err));
+    }
+done:
+    lr_free(pieces.sums);
+    lr_free(counts);
+    return st;
+}
+
+static void add_stats(lr_backbone_stats *sum, const lr_backbone_stats *one) {
+    sum->query_rows += one->query_rows;
+    sum->ring.chunks_seen += one->ring.chunks_seen;
+    sum->ring.keys_seen += one->ring.keys_seen;
+    sum->ring.chunks_sent += one->ring.chunks_sent;
+    sum->ring.bytes_sent += one->ring.bytes_sent;
+    sum->ring.chunks_passed += one->ring.chunks_passed;
+    sum->ring.seconds_waiting += one->ring.seconds_waiting;
+    if (one->arena_bytes > sum->arena_bytes) sum->arena_bytes = one->arena_bytes;
+    sum->seconds_attention += one->seconds_attention;
+    sum->seconds_linear += one->seconds_linear;
+    sum->seconds_exchange += one->seconds_exchange;
+}
+
+static lr_status run_backbone(rank_state *rank, size_t w, const lr_partition *parts, float *x,
+                              lr_error *err) {
+    lr_job *job = rank->job;
+    lr_stage_base base = {.store = job->stages, .base = job->layout->windows[w].first};
+    lr_backbone_stats stats = {0};
+    lr_backbone_run run = {
+        .comm = rank->comm,
+        .partition = parts,
+        .sequence = w,
+        .schedule = LR_SCHEDULE_AUTO,
+        .worker = rank->worker,
+        .progress = rank->comm->rank == 0 ? backbone_progress : NULL,
+        .progress_arg = job,
+        .tap = lr_stage_tap_of(&base),
+    };
+    lr_status st = lr_backbone_forward(job->model, &run, x, &stats, err);
+    add_stats(&rank->work->backbone, &stats);
+    return st;
+}
+
+static lr_status encode_window(rank_state *rank, size_t w, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_job *job = rank->job;
+    const lr_window *window = &job->layout->windows[w];
+    lr_partition parts = {0};
+    float *x = NULL;
+    struct timespec begin;
+    int me = rank->comm->rank;
+    LR_TRY(lr_partition_create(&parts, window->count, job->options->chunk, rank->comm->size, err));
+    uint64_t first = window->first + lr_partition_first_token(&parts, me);
+    uint64_t end = window->first + lr_partition_end_token(&parts, me);
+    size_t values;
+    if (!lr_mul_size(end - first, lr_model_info_of(job->model)->hidden, &values)) {
+        LR_FAIL(LR_E_NOMEM, "%llu tokens do not fit in memory", (unsigned long long)(end - first));
+    }
+    LR_TRY(LR_NEW(&x, values, "token vectors", err));
+    if (w == 0) rank->work->first_token = first;
+    rank->work->end_token = end;
+
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    LR_TRY(lr_job_towers(job, &rank->worker, first, end, x, rank->work, err));
+    LR_TRY(lr_comm_barrier(rank->comm, err));
+    if (me == 0) {
+        job->seconds_towers += lr_seconds_since(&begin);
+        lr_meter_stage(&job->meter, LR_STAGE_BACKBONE, 1000,
+                       backbone_weight(job) / (double)job->layout->n_windows);
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+    }
+    LR_TRY(run_backbone(rank, w, &parts, x, err));
+    if (me == 0) job->seconds_backbone += lr_seconds_since(&begin);
+    LR_TRY(gather_window(rank, window, &parts, x, err));
+done:
+    lr_free(x);
+    lr_partition_free(&parts);
+    return st;
+}
+
+/* Rank 0, once all windows are through. */
+static lr_status put_layout_stages(lr_job *job, lr_error *err) {
+    lr_status st = LR_OK;
+    const lr_layout *layout = job->layout;
+    int64_t *offsets = NULL;
+    lr_tensor ids = {.dtype = LR_I32, .n_dims = 1, .dims = {layout->n_tokens}, .data = layout->ids};
+    LR_TRY(lr_stage_store_put(job->stages, "input_ids", -1, 0, &ids, err));
+    if (layout->n_frames > 0) {
+        uint64_t patches = lr_stage_store_rows(job->stages, "patches_u8") / layout->n_frames;
+        lr_tensor rows = {.dtype = LR_I64, .n_dims = 2, .dims = {layout->n_frames + 1, 2}};
+        LR_TRY(LR_NEW(&offsets, 2 * (layout->n_frames + 1), "frame offsets", err));
+        for (uint64_t f = 0; f <= layout->n_frames; f++) {
+            offsets[2 * f] = (int64_t)(f * patches);
+            offsets[2 * f + 1] = (int64_t)(f * layout->frame_soft);
+        }
+        rows.data = offsets;
+        LR_TRY(lr_stage_store_put(job->stages, "frame_offsets", -1, 0, &rows, err));
+    }
+    char *directory = NULL;
+    LR_TRY(lr_format(&directory, err, "%s/stages", lr_set_directory(job->writer)));
+    st = lr_stage_store_write(job->stages, directory, err);
+    lr_free(directory);
+done:
+    lr_free(offsets);
+    return st;
+}
+
+static lr_status begin_tokens(lr_job *job, lr_error *err) {
+    lr_status st = LR_OK;
+    const lr_layout *layout = job->layout;
+    double *times = NULL;
+    LR_TRY(LR_NEW(&times, layout->n_tokens, "times of the tokens", err));
+    for (size_t i = 0; i < layout->n_spans; i++) {
+        const lr_span *span = &layout->spans[i];
+        for (uint64_t t = 0; t < span->count; t++) times[span->first + t] = lr_time_seconds(span->time);
+    }
+    LR_TRY(lr_set_tokens_begin(job->writer, layout->n_tokens, lr_model_info_of(job->model)->hidden,
+                               layout->ids, times, err));
+done:
+    lr_free(times);
+    return st;
+}
+
+static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_job *job = arg;
+    rank_state rank = {.job = job, .comm = comm, .work = &job->result->work[comm->rank]};
+    LR_TRY(lr_pool_create((size_t)job->threads, &rank.pool, err));
+    rank.worker = (lr_worker){.pool = rank.pool, .cancel = job->options->cancel};
+    if (comm->rank == 0) {
+        LR_TRY(lr_pooler_create(&rank.pooler, job, err));
+        if (job->options->save_tokens) LR_TRY(begin_tokens(job, err));
+    }
+    for (size_t w = 0; w < job->layout->n_windows; w++) {
+        if (comm->rank == 0) {
+            lr_meter_stage(&job->meter, LR_STAGE_TOWERS,
+                           job->layout->n_frames / job->layout->n_windows + 1,
+                           towers_weight(job) / (double)job->layout->n_windows);
+        }
+        LR_TRY(lr_comm_barrier(comm, err));
+        LR_TRY(encode_window(&rank, w, err));
+    }
+    if (comm->rank == 0) {
+        lr_meter_stage(&job->meter, LR_STAGE_WRITE, 1, 0);
+        LR_TRY(lr_pooler_write(rank.pooler, job->writer, err));
+        if (job->stages) LR_TRY(put_layout_stages(job, err));
+    }
+done:
+    lr_pooler_free(rank.pooler);
+    lr_pool_free(rank.pool);
+    return st;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* Is a finished set there already? With the same key the work is done; with another one it is in the
+ * way, unless it may be replaced. */
+static lr_status look_for_set(const lr_job *job, const char *set_path, bool *done, lr_error *err) {
+    struct stat info;
+    lr_set *set = NULL;
+    lr_error why = {0};
+    *done = false;
+    if (lstat(set_path, &info) != 0 || job->options->force) return LR_OK;
+    lr_status st = lr_set_open(&set, set_path, &why);
+    if (st != LR_OK) {
+        return lr_fail(err, LR_E_EXISTS, "%s is there already and is no whole embedding set (%s); "
+                       "--force replaces it", set_path, why.text);
+    }
+    *done = strcmp(lr_set_info_of(set)->key, job->key) == 0;
+    lr_set_close(set);
+    if (*done) return LR_OK;
+    return lr_fail(err, LR_E_EXISTS, "%s holds a set made from another recording, model or options; "
+                   "--force replaces it", set_path);
+}
+
+static lr_status refuse_what_does_not_fit(const lr_job *job, lr_error *err) {
+    lr_plan plan;
+    lr_status st = lr_plan_of_job(job, &plan, err);
+    if (st != LR_OK || plan.fits) return st;
+    return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.1f GB and %.1f GB are free: use "
+                   "--context 8192 (windows), a smaller --soft-tokens or --fps, or --start and --end "
+                   "for a part", (unsigned long long)plan.tokens,
+                   (double)plan.bytes_per_rank * job->ranks / 1e9, (double)plan.bytes_available / 1e9);
+}
+
+static void fill_result(lr_job *job) {
+    lr_encode_result *r = job->result;
+    struct rusage usage;
+    r->tokens = job->layout->n_tokens;
+    r->frames = job->layout->n_frames;
+    r->sound_tokens = job->layout->n_sound_tokens;
+    r->n_warnings = job->timeline->n_warnings + job->n_damage + job->timeline->n_damage;
+    r->duration = lr_time_seconds(job->timeline->duration);
+    r->ranks = job->ranks;
+    if (getrusage(RUSAGE_SELF, &usage) == 0) r->peak_bytes = (size_t)usage.ru_maxrss * 1024;
+    r->seconds = lr_seconds_since(&job->meter.begin);
+}
+
+static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
+    lr_status st = LR_OK;
+    char *manifest = NULL;
+    LR_TRY(refuse_what_does_not_fit(job, err));
+    LR_TRY(lr_set_create(&job->writer, set_path, job->options->force, err));
+    if (job->options->save_stages) LR_TRY(lr_stage_store_create(&job->stages, err));
+    job->meter.weight = towers_weight(job) + backbone_weight(job);
+    LR_TRY(lr_comm_local_run(job->ranks, job->options->peer_timeout, rank_body, job, err));
+    fill_result(job);
+    LR_TRY(lr_manifest_text(job, &manifest, err));
+    st = lr_set_commit(job->writer, manifest, err);
+    job->writer = NULL;
+done:
+    lr_json_text_free(manifest);
+    return st;
+}
+
+lr_status lr_encode_recording(lr_model *model, const char *recording, const char *set_path,
+                              const lr_encode_options *options, lr_encode_result *result,
+                              lr_error *err) {
+    lr_status st = LR_OK;
+    lr_job job = {0};
+    bool done = false;
+    memset(result, 0, sizeof *result);
+    LR_TRY(lr_encode_check(options, model, err));
+    LR_TRY(lr_job_prepare(&job, model, recording, options, err));
+    job.result = result;
+    LR_TRY(LR_NEW(&result->work, (size_t)job.ranks, "the account of the ranks' work", err));
+    LR_TRY(look_for_set(&job, set_path, &done, err));
+    if (done) {
+        result->skipped = true;
+        fill_result(&job);
+    } else {
+        LR_TRY(run_job(&job, set_path, err));
+    }
+done:
+    lr_job_free(&job);
+    if (st != LR_OK) lr_encode_result_free(result);
+    if (st != LR_OK) lr_error_context(err, "%s", recording);
+    return st;
+}

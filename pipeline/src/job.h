@@ -1,0 +1,123 @@
+/* Inside pipeline/: one recording on its way through the stages. What is here is shared by all ranks
+ * of the process; each rank's own state lives on its stack. */
+#ifndef LONGREEL_PIPELINE_JOB_H
+#define LONGREEL_PIPELINE_JOB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include <longreel/longreel.h>
+
+#include "stages.h"
+
+typedef struct lr_meter { /* progress of all ranks together */
+    lr_progress_callback callback;
+    void *arg;
+    pthread_mutex_t lock;
+    bool ready;
+    struct timespec begin;
+    lr_progress last;
+    atomic_uint_fast64_t units_done; /* of the stage at hand */
+    uint64_t units;
+    double spent_weight, stage_weight, weight; /* predicted work, for the time left */
+} lr_meter;
+
+typedef struct lr_job {
+    lr_model *model;
+    const lr_encode_options *options; /* checked; dim, ranks, threads and soft_tokens filled in */
+    lr_recording *recording;
+    const lr_timeline *timeline;
+    lr_layout *layout;
+    char model_hash[33];
+    char *key;             /* "is this the same work?": hex */
+    int ranks, threads;
+    size_t dim;
+
+    lr_set_writer *writer; /* rank 0 alone touches it */
+    lr_encode_result *result;
+    lr_stage_store *stages; /* NULL unless asked for */
+    lr_meter meter;
+
+    pthread_mutex_t damage_lock;
+    lr_damage *damage;      /* met while decoding, by all ranks */
+    size_t n_damage, damage_capacity;
+
+    double seconds_index, seconds_towers, seconds_backbone, seconds_write; /* rank 0's */
+} lr_job;
+
+/* options.c */
+int lr_processors(void);
+size_t lr_memory_available(void);
+double lr_seconds_since(const struct timespec *begin);
+lr_status lr_check_model_options(const lr_encode_options *options, const lr_model_info *info,
+                                 lr_error *err);
+
+/* meter.c */
+lr_status lr_meter_init(lr_meter *meter, const lr_encode_options *options, const char *recording,
+                        lr_error *err);
+void lr_meter_free(lr_meter *meter);
+/* Begins a stage of `units` pieces that is expected to take `weight` of the whole. */
+void lr_meter_stage(lr_meter *meter, lr_stage stage, uint64_t units, double weight);
+void lr_meter_add(lr_meter *meter, uint64_t units);
+
+/* prepare.c: recording, layout, key; no decoding. */
+lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
+                         const lr_encode_options *options, lr_error *err);
+void lr_job_free(lr_job *job);
+lr_status lr_job_add_damage(lr_job *job, const lr_damage *damage, size_t count, lr_error *err);
+
+/* towers.c: x [local tokens, hidden] of tokens [first, end) of the whole sequence: text rows, pictures
+ * and sound of the spans that touch it. */
+lr_status lr_job_towers(lr_job *job, const lr_worker *worker, uint64_t first, uint64_t end, float *x,
+                        struct lr_rank_work *work, lr_error *err);
+
+/* pool.c: sums over tokens.
+ *
+ * The sequence is cut in pieces: span and chunk borders together. A piece has two fp64 sums over its
+ * tokens, in ascending order: all tokens, and soft tokens. A piece lies in one chunk, so one rank
+ * makes it, and every sum over pieces is taken in ascending order of the sequence: the vectors are
+ * the same to the bit for any number of ranks. */
+typedef struct lr_pieces {
+    uint64_t first_piece; /* number within the window */
+    size_t count;
+    double *sums;         /* [count, 2, hidden] */
+} lr_pieces;
+/* Pieces of tokens [first, end) of the window (chunk borders counted from the window's start). */
+size_t lr_pieces_count(const lr_layout *layout, const lr_window *window, uint64_t chunk,
+                       uint64_t first, uint64_t end);
+lr_status lr_pieces_sum(const lr_job *job, const lr_window *window, uint64_t chunk, uint64_t first,
+                        uint64_t end, const float *x, lr_pieces *out, lr_error *err);
+
+typedef struct lr_pooler lr_pooler; /* rank 0: pieces in, vectors out */
+lr_status lr_pooler_create(lr_pooler **out, const lr_job *job, lr_error *err);
+void lr_pooler_free(lr_pooler *pooler);
+/* The next pieces of `window`, in order; sums [count, 2, hidden]. */
+lr_status lr_pooler_add(lr_pooler *pooler, const lr_window *window, const double *sums, size_t count,
+                        lr_error *err);
+/* Writes recording, segments and frames to the set; fills the counts. */
+lr_status lr_pooler_write(lr_pooler *pooler, lr_set_writer *writer, lr_error *err);
+
+/* saved_rows.c: tokens.safetensors of embed, where inputs are short */
+typedef struct lr_named_rows {
+    int32_t *ids;   /* [n] */
+    double *times;  /* [n] */
+    float *hidden;  /* [n, width] */
+    uint64_t n;
+    size_t width, ids_capacity, times_capacity, hidden_capacity;
+} lr_named_rows;
+lr_status lr_named_rows_add(lr_named_rows *rows, const lr_layout *layout, const float *hidden,
+                            size_t width, lr_error *err);
+lr_status lr_named_rows_write(const lr_named_rows *rows, const char *path, lr_error *err);
+void lr_named_rows_free(lr_named_rows *rows);
+
+/* plan.c */
+lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, lr_error *err);
+
+/* manifest.c */
+void lr_json_text_free(char *text);
+lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err);
+/* What changes values, as one canonical JSON line, and its hash. */
+lr_status lr_job_key(lr_job *job, lr_error *err);
+
+#endif

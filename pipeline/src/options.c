@@ -1,0 +1,124 @@
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "job.h"
+
+const char *lr_version(void) {
+    return LR_VERSION;
+}
+
+int lr_processors(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int count = CPU_COUNT(&set);
+    return count > 0 ? count : 1;
+}
+
+/* MemAvailable of /proc/meminfo in bytes; 0 when it cannot be read. */
+size_t lr_memory_available(void) {
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) return 0;
+    char line[128];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+    }
+    fclose(file);
+    return (size_t)kib * 1024;
+}
+
+double lr_seconds_since(const struct timespec *begin) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin->tv_sec) + 1e-9 * (double)(now.tv_nsec - begin->tv_nsec);
+}
+
+lr_encode_options lr_encode_defaults(void) {
+    lr_encode_options options = {
+        .fps = {1, 1},
+        .segment = 10 * LR_TIME_SECOND,
+        .hop = 10 * LR_TIME_SECOND,
+        .start = LR_TIME_NONE,
+        .end = LR_TIME_NONE,
+        .video = true,
+        .audio = true,
+        .stamps = true,
+        .audio_track = -1,
+        .ranks = 1,
+        .chunk = 1024,
+    };
+    return options;
+}
+
+/* "768, 512 or 256" */
+static void list_numbers(char *text, size_t size, const int *numbers, size_t count) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < count && used < size; i++) {
+        const char *between = i == 0 ? "" : i + 1 == count ? " or " : ", ";
+        int n = snprintf(text + used, size - used, "%s%d", between, numbers[i]);
+        if (n > 0) used += (size_t)n;
+    }
+}
+
+lr_status lr_check_model_options(const lr_encode_options *options, const lr_model_info *info,
+                                 lr_error *err) {
+    if (options->dim != 0) {
+        bool known = false;
+        for (size_t i = 0; i < info->n_dims; i++) known |= (size_t)info->dims[i] == options->dim;
+        if (!known) {
+            char widths[128];
+            list_numbers(widths, sizeof widths, info->dims, info->n_dims);
+            return lr_fail(err, LR_E_USAGE, "--dim %zu: %s gives vectors of %s values", options->dim,
+                           info->name, widths);
+        }
+    }
+    if (options->soft_tokens != 0) {
+        bool known = false;
+        for (size_t i = 0; i < info->n_budgets; i++) known |= info->budgets[i] == options->soft_tokens;
+        if (!known) {
+            char budgets[128];
+            list_numbers(budgets, sizeof budgets, info->budgets, info->n_budgets);
+            return lr_fail(err, LR_E_USAGE, "--soft-tokens %d: %s takes %s", options->soft_tokens,
+                           info->name, budgets);
+        }
+    }
+    return LR_OK;
+}
+
+lr_status lr_encode_check(const lr_encode_options *options, const lr_model *model, lr_error *err) {
+    if (options->fps.num <= 0 || options->fps.den <= 0) {
+        return lr_fail(err, LR_E_USAGE, "--fps must be greater than 0");
+    }
+    if (options->segment <= 0) return lr_fail(err, LR_E_USAGE, "--segment must be greater than 0");
+    if (options->hop <= 0) return lr_fail(err, LR_E_USAGE, "--hop must be greater than 0");
+    if (options->chunk == 0 || options->chunk > (UINT64_C(1) << 24)) {
+        return lr_fail(err, LR_E_USAGE, "--chunk must be between 1 and 16777216 tokens");
+    }
+    if (options->ranks < 0 || options->ranks > LR_LOCAL_MAX) {
+        return lr_fail(err, LR_E_USAGE, "--ranks must be between 1 and %d", LR_LOCAL_MAX);
+    }
+    if (options->threads < 0 || options->threads > 4096) {
+        return lr_fail(err, LR_E_USAGE, "--threads must be between 1 and 4096");
+    }
+    if (options->start != LR_TIME_NONE && options->end != LR_TIME_NONE &&
+        options->start >= options->end) {
+        return lr_fail(err, LR_E_USAGE, "--start must lie before --end");
+    }
+    if (!options->video && !options->audio) {
+        return lr_fail(err, LR_E_USAGE, "--no-video together with --no-audio leaves nothing to encode");
+    }
+    if (options->save_stages && options->ranks > 1) {
+        return lr_fail(err, LR_E_USAGE, "--save stages looks into one rank; use --ranks 1 with it");
+    }
+    return lr_check_model_options(options, lr_model_info_of(model), err);
+}
+
+void lr_encode_result_free(lr_encode_result *result) {
+    if (!result) return;
+    lr_free(result->work);
+    result->work = NULL;
+}
