@@ -1,4 +1,5 @@
-/* Inside encoder/: a backbone as data. The family fills it; backbone.c runs it. */
+/* Inside encoder/: a backbone as data. The family fills it; backbone.c runs it with the arithmetic of
+ * a tile of rows in backbone_tile.c. */
 #ifndef LONGREEL_ENCODER_BACKBONE_H
 #define LONGREEL_ENCODER_BACKBONE_H
 
@@ -34,5 +35,47 @@ typedef struct lr_backbone {
     const float *ple_norm;   /* [P], one for all layers */
     const float *final_norm; /* [D] */
 } lr_backbone;
+
+/* ------------------------------------------------------------------ one tile of rows */
+
+/* What one thread needs for one tile of at most LR_ROW_TILE tokens. `wide` holds q, later gate and
+ * up; `heads` the output of attention. */
+typedef struct lr_tile_work {
+    float *norm, *wide, *heads, *kv, *update, *ple, *gate, *cos, *sin, *m, *l, *attn, *linear;
+    uint64_t *lo, *hi;
+} lr_tile_work;
+
+/* Floats of one thread's work memory; cuts it when base is not NULL. */
+size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, float *base,
+                        lr_tile_work *work);
+
+/* The rows of a tile: absolute numbers [first, first + rows) of a sequence of n_tokens. */
+typedef struct lr_tile {
+    const lr_kernels *kernels;
+    const lr_backbone *backbone;
+    const lr_layer *layer;
+    const lr_tile_work *work;
+    uint64_t first, n_tokens;
+    size_t rows;
+} lr_tile;
+
+/* The softmax state of a tile: q, o [rows, n_heads * head_dim], m, l [rows, n_heads]. */
+typedef struct lr_tile_state {
+    float *q, *o, *m, *l;
+} lr_tile_state;
+
+/* K and V of the tile's rows (of h [rows, D]) into their chunk's payload. The rows lie in one chunk;
+ * several tiles may fill parts of one chunk at the same time. */
+void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *chunk,
+                         uint64_t chunk_first, uint64_t chunk_tokens);
+/* Queries of the tile, and an empty softmax state. */
+void lr_tile_queries(const lr_tile *tile, const float *h, const lr_tile_state *state);
+/* The key range that some row of the tile sees. */
+void lr_tile_range(const lr_tile *tile, uint64_t *lo, uint64_t *hi);
+/* One chunk of keys; nothing happens when no row sees it. */
+void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state, const lr_chunk_header *chunk);
+/* Ends the softmax and does the rest of the layer on h; e [rows, D] are the rows' embeddings. */
+void lr_tile_finish_attention(const lr_tile *tile, const lr_tile_state *state);
+void lr_tile_rest(const lr_tile *tile, const float *heads, const float *e, float *h);
 
 #endif

@@ -34,6 +34,7 @@ struct lr_sound_tower {
 
 typedef struct lr_task_prompt {
     const char *task, *text;
+    const char *key; /* sentence-transformers' name of the task, or NULL */
 } lr_task_prompt;
 
 struct lr_family {

@@ -15,6 +15,12 @@ typedef struct lr_prompt {
     char *task, *text;
 } lr_prompt;
 
+typedef struct lr_model_rope_entry {
+    size_t dim;
+    double theta;
+    lr_rope *rope;
+} lr_model_rope_entry;
+
 struct lr_model {
     char *directory, *name;
     const lr_family *family;
@@ -24,7 +30,7 @@ struct lr_model {
     lr_model_info info;
     int dims[8];               /* info.dims */
     lr_prompt *prompts;        /* [n_prompts] */
-    size_t n_prompts;
+    size_t n_prompts, prompts_capacity;
     lr_backbone backbone;
     void *text;                /* the family's own: embedding table, projection */
     void *vision, *sound;      /* the family's towers; NULL when not prepared */
@@ -33,8 +39,8 @@ struct lr_model {
     void **blocks;
     size_t n_blocks, blocks_capacity;
     lr_linear **linears;
-    size_t n_linears, linears_capacity;
-    lr_rope **ropes;
+    size_t n_linears;
+    lr_model_rope_entry *ropes;
     size_t n_ropes, ropes_capacity;
 
     lr_weight_job *jobs;       /* queued by lr_weights_linear, done by lr_weights_prepare */
@@ -52,6 +58,9 @@ lr_status lr_model_new(lr_model *model, void **out, size_t count, size_t size, c
 lr_status lr_model_rope(lr_model *model, size_t dim, double theta, const lr_rope **out,
                         lr_error *err);
 
+/* The prompts of the checkpoint's config_sentence_transformers.json, or else the family's. */
+lr_status lr_model_load_prompts(lr_model *model, lr_error *err);
+
 /* ------------------------------------------------------------------ weights
  *
  * Names are those of the checkpoint without its optional "model." prefix, given as a printf format.
@@ -64,6 +73,8 @@ lr_status lr_model_rope(lr_model *model, size_t dim, double theta, const lr_rope
     (sizeof((const size_t[]){__VA_ARGS__}) / sizeof(size_t)), (const size_t[]) { __VA_ARGS__ }
 #define LR_SCALAR 0, NULL
 
+/* count values of F32, BF16 or F16 as fp32. */
+void lr_to_f32(const lr_kernels *kernels, lr_dtype dtype, const void *data, size_t count, float *out);
 /* The tensor as it lies in the file; NULL when there is none. */
 const lr_tensor *lr_weights_find(const lr_model *model, const char *name);
 /* The same, shape-checked. */

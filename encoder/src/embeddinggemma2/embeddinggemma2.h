@@ -1,4 +1,4 @@
-/* Inside encoder/: EmbeddingGemma 2. family.c reads the configuration and the backbone's weights,
+/* Inside encoder/: EmbeddingGemma 2. config.c reads text_config, family.c loads the backbone's weights,
  * vision.c and sound.c hold the towers, make.c writes made checkpoints. */
 #ifndef LONGREEL_ENCODER_EMBEDDINGGEMMA2_H
 #define LONGREEL_ENCODER_EMBEDDINGGEMMA2_H
@@ -12,6 +12,10 @@ typedef struct eg2_text {
     float embed_scale;       /* sqrt(hidden) */
     const float *projection; /* [dim, hidden] */
 } eg2_text;
+
+/* Reads text_config into the backbone's shape, layers and rotary tables; *bias: attention has biases. */
+lr_status eg2_read_text(lr_model *model, const lr_config *text, eg2_text *out, bool *bias,
+                        lr_error *err);
 
 /* Called by the family's open when the tower is wanted and config.json has it: read the rest of its
  * configuration, queue its weights, and set model->vision / model->sound (memory of LR_MODEL_NEW). */

@@ -1,0 +1,286 @@
+/* The arithmetic of a layer on one tile of rows. Every step works row by row (linear layers aligned to
+ * the rows' absolute numbers), so the result does not depend on how rows are grouped into tiles. */
+#include "backbone.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "blocks.h"
+
+/* ------------------------------------------------------------------ work memory */
+
+typedef struct widths {
+    size_t q, kv, head_dim, heads, attn, linear;
+} widths;
+
+static void raise(size_t *most, size_t value)
+{
+    if (value > *most) *most = value;
+}
+
+/* Query tokens that one call of the attention kernel gets: their q and o rows stay in the second
+ * level cache while the chunk's keys stream past. Not a matter of the result. */
+static size_t attention_tokens(const lr_layer *layer)
+{
+    const size_t cache = (size_t)512 << 10;
+    size_t group = layer->n_heads / layer->n_kv_heads;
+    size_t token = 2 * group * layer->head_dim * sizeof(float), tokens = cache / token;
+    return tokens < 1 ? 1 : tokens > LR_ROW_TILE ? LR_ROW_TILE : tokens;
+}
+
+static widths widest(const lr_kernels *kernels, const lr_backbone *backbone)
+{
+    widths w = {0};
+    for (size_t i = 0; i < backbone->n_layers; i++) {
+        const lr_layer *layer = &backbone->layers[i];
+        const lr_linear *linears[] = {layer->q,    layer->kv,  layer->o,        layer->gate_up,
+                                      layer->down, layer->ple, layer->ple_gate, layer->ple_out};
+        raise(&w.q, layer->n_heads * layer->head_dim);
+        raise(&w.kv, 2 * layer->n_kv_heads * layer->head_dim);
+        raise(&w.head_dim, layer->head_dim);
+        raise(&w.heads, layer->n_heads);
+        size_t rows = attention_tokens(layer) * (layer->n_heads / layer->n_kv_heads);
+        raise(&w.attn, kernels->attn_scratch(rows, layer->head_dim));
+        for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
+            raise(&w.linear, kernels->linear_scratch(linears[j], LR_ROW_TILE));
+    }
+    return w;
+}
+
+size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, float *base,
+                        lr_tile_work *work)
+{
+    const size_t rows = LR_ROW_TILE, words = sizeof(uint64_t) / sizeof(float);
+    widths w = widest(kernels, backbone);
+    lr_cutter cutter = {.base = base};
+    size_t wide = w.q > 2 * backbone->mlp ? w.q : 2 * backbone->mlp;
+    work->norm = lr_cut(&cutter, rows * backbone->hidden);
+    work->wide = lr_cut(&cutter, rows * wide);
+    work->heads = lr_cut(&cutter, rows * w.q);
+    work->kv = lr_cut(&cutter, rows * w.kv);
+    work->update = lr_cut(&cutter, rows * backbone->hidden);
+    work->ple = lr_cut(&cutter, rows * backbone->ple);
+    work->gate = lr_cut(&cutter, rows * backbone->ple);
+    work->cos = lr_cut(&cutter, rows * w.head_dim / 2);
+    work->sin = lr_cut(&cutter, rows * w.head_dim / 2);
+    work->m = lr_cut(&cutter, rows * w.heads);
+    work->l = lr_cut(&cutter, rows * w.heads);
+    work->attn = lr_cut(&cutter, w.attn);
+    work->linear = lr_cut(&cutter, w.linear);
+    work->lo = (uint64_t *)(void *)lr_cut(&cutter, rows * words);
+    work->hi = (uint64_t *)(void *)lr_cut(&cutter, rows * words);
+    return cutter.used;
+}
+
+/* ------------------------------------------------------------------ keys and values */
+
+static void linear(const lr_tile *tile, const lr_linear *weight, const float *bias, const float *x,
+                   size_t ldx, float *y)
+{
+    tile->kernels->linear_run(weight, y, lr_linear_n(weight), x, ldx, tile->rows, tile->first, bias,
+                              tile->work->linear);
+}
+
+static void norm_input(const lr_tile *tile, const float *h)
+{
+    size_t width = tile->backbone->hidden;
+    tile->kernels->rms_norm(tile->work->norm, width, h, width, tile->layer->input_norm, tile->rows,
+                            width, tile->backbone->eps);
+}
+
+/* Norm of each head of the rows [rows, n_heads * head_dim] at stride ld; w NULL: without gain. */
+static void norm_heads(const lr_tile *tile, float *x, size_t ld, size_t n_heads, const float *w)
+{
+    size_t head_dim = tile->layer->head_dim;
+    for (size_t g = 0; g < n_heads; g++)
+        tile->kernels->rms_norm(x + g * head_dim, ld, x + g * head_dim, ld, w, tile->rows, head_dim,
+                                tile->backbone->eps);
+}
+
+static void rotate(const lr_tile *tile, float *x, size_t ld, size_t n_heads)
+{
+    const lr_tile_work *work = tile->work;
+    size_t head_dim = tile->layer->head_dim;
+    lr_rope_angles(tile->layer->rope, tile->first, tile->rows, work->cos, work->sin);
+    tile->kernels->rope_half(x, ld, head_dim, n_heads, work->cos, work->sin, tile->rows, head_dim);
+}
+
+/* Keys [rows, head_dim] into the chunk's panels from key `at` on. Whole panels go through the kernel;
+ * a tile that begins or ends inside a panel writes its own lanes only, the neighbour's stay. */
+static void store_keys(const lr_tile *tile, float *panels, const float *k, size_t ldk, size_t at,
+                       size_t chunk_tokens)
+{
+    const size_t head_dim = tile->layer->head_dim, panel = LR_KEY_PANEL, rows = tile->rows;
+    size_t end = at + rows;
+    if (at % panel == 0 && (end % panel == 0 || end == chunk_tokens)) {
+        tile->kernels->pack_keys(panels + at * head_dim, k, ldk, rows, head_dim);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        float *lane = panels + (at + r) / panel * panel * head_dim + (at + r) % panel;
+        for (size_t d = 0; d < head_dim; d++) lane[d * panel] = k[r * ldk + d];
+    }
+    for (size_t key = end; end == chunk_tokens && key % panel != 0; key++) {
+        float *lane = panels + key / panel * panel * head_dim + key % panel;
+        for (size_t d = 0; d < head_dim; d++) lane[d * panel] = 0;
+    }
+}
+
+/* lr_chunk_keys and lr_chunk_values give read-only views; the chunk is ours to write here. */
+static float *writable(const float *view)
+{
+    return (float *)(uintptr_t)view;
+}
+
+void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *chunk,
+                         uint64_t chunk_first, uint64_t chunk_tokens)
+{
+    const lr_layer *layer = tile->layer;
+    const size_t head_dim = layer->head_dim, half = layer->n_kv_heads * head_dim, ld = 2 * half;
+    const lr_kv_shape shape = {.n_kv_heads = layer->n_kv_heads, .head_dim = head_dim};
+    float *k = tile->work->kv, *v = k + half;
+    size_t at = (size_t)(tile->first - chunk_first);
+    norm_input(tile, h);
+    linear(tile, layer->kv, layer->kv_bias, tile->work->norm, tile->backbone->hidden, k);
+    norm_heads(tile, k, ld, layer->n_kv_heads, layer->k_norm);
+    rotate(tile, k, ld, layer->n_kv_heads);
+    norm_heads(tile, v, ld, layer->n_kv_heads, NULL);
+    for (size_t g = 0; g < layer->n_kv_heads; g++) {
+        store_keys(tile, writable(lr_chunk_keys(&shape, chunk, g)), k + g * head_dim, ld, at,
+                   (size_t)chunk_tokens);
+        float *values = writable(lr_chunk_values(&shape, chunk, g)) + at * head_dim;
+        for (size_t r = 0; r < tile->rows; r++)
+            memcpy(values + r * head_dim, v + r * ld + g * head_dim, head_dim * sizeof *values);
+    }
+}
+
+/* ------------------------------------------------------------------ attention */
+
+void lr_tile_queries(const lr_tile *tile, const float *h, const lr_tile_state *state)
+{
+    const lr_layer *layer = tile->layer;
+    size_t width = layer->n_heads * layer->head_dim;
+    norm_input(tile, h);
+    linear(tile, layer->q, layer->q_bias, tile->work->norm, tile->backbone->hidden, state->q);
+    norm_heads(tile, state->q, width, layer->n_heads, layer->q_norm);
+    rotate(tile, state->q, width, layer->n_heads);
+    memset(state->o, 0, tile->rows * width * sizeof *state->o);
+    for (size_t i = 0; i < tile->rows * layer->n_heads; i++) {
+        state->m[i] = -INFINITY;
+        state->l[i] = 0;
+    }
+}
+
+/* lo and hi grow with the row for every kind of mask: the first row's lo and the last one's hi bound
+ * the tile's. */
+void lr_tile_range(const lr_tile *tile, uint64_t *lo, uint64_t *hi)
+{
+    uint64_t unused;
+    lr_mask_range(&tile->layer->mask, tile->first, tile->n_tokens, lo, &unused);
+    lr_mask_range(&tile->layer->mask, tile->first + tile->rows - 1, tile->n_tokens, &unused, hi);
+}
+
+/* The attention arguments of KV head `head` for tokens [t, t + n) of the tile; no keys yet. */
+static lr_attn head_arguments(const lr_tile *tile, const lr_tile_state *state, size_t head, size_t t,
+                              size_t n)
+{
+    const lr_layer *layer = tile->layer;
+    size_t group = layer->n_heads / layer->n_kv_heads, width = layer->n_heads * layer->head_dim;
+    size_t row = t * width + head * group * layer->head_dim;
+    return (lr_attn){.n_tokens = n,
+                     .group = group,
+                     .head_dim = layer->head_dim,
+                     .q = state->q + row,
+                     .q_token = width,
+                     .o = state->o + row,
+                     .o_token = width,
+                     .m = state->m + t * layer->n_heads + head * group,
+                     .l = state->l + t * layer->n_heads + head * group,
+                     .ml_token = layer->n_heads,
+                     .lo = tile->work->lo + t,
+                     .hi = tile->work->hi + t,
+                     .scratch = tile->work->attn};
+}
+
+void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state, const lr_chunk_header *chunk)
+{
+    const lr_layer *layer = tile->layer;
+    const lr_kv_shape shape = {.n_kv_heads = layer->n_kv_heads, .head_dim = layer->head_dim};
+    size_t step = attention_tokens(layer);
+    uint64_t *lo = tile->work->lo, *hi = tile->work->hi;
+    uint64_t past = chunk->first_token + chunk->n_tokens;
+    lr_tile_range(tile, &lo[0], &hi[0]);
+    if (lo[0] >= past || hi[0] <= chunk->first_token) return;
+    for (size_t t = 0; t < tile->rows; t++)
+        lr_mask_range(&layer->mask, tile->first + t, tile->n_tokens, &lo[t], &hi[t]);
+    for (size_t head = 0; head < layer->n_kv_heads; head++)
+        for (size_t t = 0; t < tile->rows; t += step) {
+            size_t n = tile->rows - t < step ? tile->rows - t : step;
+            if (lo[t] >= past || hi[t + n - 1] <= chunk->first_token) continue;
+            lr_attn attn = head_arguments(tile, state, head, t, n);
+            attn.k_panels = lr_chunk_keys(&shape, chunk, head);
+            attn.v = lr_chunk_values(&shape, chunk, head);
+            attn.v_key = layer->head_dim;
+            attn.first_key = chunk->first_token;
+            attn.n_keys = (size_t)chunk->n_tokens;
+            tile->kernels->attn_block(&attn);
+        }
+}
+
+void lr_tile_finish_attention(const lr_tile *tile, const lr_tile_state *state)
+{
+    for (size_t head = 0; head < tile->layer->n_kv_heads; head++) {
+        lr_attn attn = head_arguments(tile, state, head, 0, tile->rows);
+        tile->kernels->attn_finish(&attn);
+    }
+}
+
+/* ------------------------------------------------------------------ the rest of the layer */
+
+static void add_normed(const lr_tile *tile, float *h, const float *update, const float *w)
+{
+    size_t width = tile->backbone->hidden;
+    tile->kernels->rms_norm_add(h, width, update, width, w, tile->rows, width, tile->backbone->eps);
+}
+
+/* h += norm(down(gelu(gate) * up)) of norm(h) */
+static void mlp(const lr_tile *tile, float *h)
+{
+    const lr_layer *layer = tile->layer;
+    const lr_tile_work *work = tile->work;
+    size_t width = tile->backbone->hidden, m = tile->backbone->mlp;
+    tile->kernels->rms_norm(work->norm, width, h, width, layer->pre_mlp_norm, tile->rows, width,
+                            tile->backbone->eps);
+    linear(tile, layer->gate_up, NULL, work->norm, width, work->wide);
+    tile->kernels->gelu_tanh_mul(work->wide, 2 * m, work->wide, 2 * m, work->wide + m, 2 * m,
+                                 tile->rows, m);
+    linear(tile, layer->down, NULL, work->wide, 2 * m, work->update);
+    add_normed(tile, h, work->update, layer->post_mlp_norm);
+}
+
+/* h += norm(out(gelu(gate(h)) * norm(ple(e) * scale))): no norm before the gate */
+static void per_layer_input(const lr_tile *tile, const float *e, float *h)
+{
+    const lr_layer *layer = tile->layer;
+    const lr_tile_work *work = tile->work;
+    size_t width = tile->backbone->hidden, p = tile->backbone->ple;
+    linear(tile, layer->ple, NULL, e, width, work->ple);
+    tile->kernels->scale(work->ple, work->ple, tile->backbone->ple_scale, tile->rows * p);
+    tile->kernels->rms_norm(work->ple, p, work->ple, p, tile->backbone->ple_norm, tile->rows, p,
+                            tile->backbone->eps);
+    linear(tile, layer->ple_gate, NULL, h, width, work->gate);
+    tile->kernels->gelu_tanh_mul(work->gate, p, work->gate, p, work->ple, p, tile->rows, p);
+    linear(tile, layer->ple_out, NULL, work->gate, p, work->update);
+    add_normed(tile, h, work->update, layer->post_ple_norm);
+}
+
+void lr_tile_rest(const lr_tile *tile, const float *heads, const float *e, float *h)
+{
+    const lr_layer *layer = tile->layer;
+    linear(tile, layer->o, layer->o_bias, heads, layer->n_heads * layer->head_dim,
+           tile->work->update);
+    add_normed(tile, h, tile->work->update, layer->post_attention_norm);
+    mlp(tile, h);
+    per_layer_input(tile, e, h);
+    tile->kernels->scale(h, h, layer->scalar, tile->rows * tile->backbone->hidden);
+}

@@ -1,0 +1,298 @@
+/* How a family loads weights: names with an optional "model." prefix, checked shapes, copies as fp32
+ * and linear layers that are packed together at the end. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model.h"
+#include "safetensors.h"
+
+#define NAME 256
+#define MOST_PARTS 4
+
+struct lr_weight_job {
+    lr_linear **out;
+    lr_linear_part parts[MOST_PARTS];
+    size_t n_parts;
+    char name[NAME]; /* for messages */
+};
+
+/* ------------------------------------------------------------------ names and shapes */
+
+static lr_status format_name(char *out, const char *format, va_list args, lr_error *err)
+{
+    int n = vsnprintf(out, NAME, format, args);
+    if (n < 0 || n >= NAME) return lr_fail(err, LR_E_INTERNAL, "a tensor name is too long: %s", format);
+    return LR_OK;
+}
+
+/* Expands the one {a,b,...} of a name: part i into out; false when there is no part i. */
+static bool name_part(const char *name, size_t i, char *out)
+{
+    const char *open = strchr(name, '{'), *close = open ? strchr(open, '}') : NULL;
+    if (!close) {
+        (void)snprintf(out, NAME, "%s", name);
+        return i == 0;
+    }
+    const char *word = open + 1;
+    for (; i > 0; i--) {
+        word = strchr(word, ',');
+        if (!word || word > close) return false;
+        word++;
+    }
+    const char *comma = strchr(word, ',');
+    const char *end = comma && comma < close ? comma : close;
+    (void)snprintf(out, NAME, "%.*s%.*s%s", (int)(open - name), name, (int)(end - word), word,
+                   close + 1);
+    return true;
+}
+
+static void describe_shape(size_t n_dims, const size_t *dims, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i <= n_dims && used < size; i++) {
+        int n = i == n_dims ? snprintf(out + used, size - used, "%s", n_dims ? "]" : "[]")
+                            : snprintf(out + used, size - used, "%s%zu", i ? ", " : "[", dims[i]);
+        if (n < 0) return;
+        used += (size_t)n;
+    }
+}
+
+const lr_tensor *lr_weights_find(const lr_model *model, const char *name)
+{
+    char prefixed[NAME + 8];
+    const lr_tensor *tensor = lr_checkpoint_find(model->checkpoint, name);
+    if (tensor) return tensor;
+    (void)snprintf(prefixed, sizeof prefixed, "model.%s", name);
+    return lr_checkpoint_find(model->checkpoint, prefixed);
+}
+
+static bool is_real(lr_dtype dtype)
+{
+    return dtype == LR_F32 || dtype == LR_BF16 || dtype == LR_F16;
+}
+
+static lr_status find_checked(const lr_model *model, const char *name, size_t n_dims,
+                              const size_t *dims, const lr_tensor **out, lr_error *err)
+{
+    char found[128], wanted[128];
+    const lr_tensor *tensor = lr_weights_find(model, name);
+    describe_shape(n_dims, dims, wanted, sizeof wanted);
+    if (!tensor)
+        return lr_fail(err, LR_E_MODEL, "%s: tensor %s is missing (wanted: shape %s)",
+                       model->directory, name, wanted);
+    if (!is_real(tensor->dtype))
+        return lr_fail(err, LR_E_MODEL, "%s: tensor %s has type %s, must be F32, BF16 or F16",
+                       model->directory, name, lr_dtype_name(tensor->dtype));
+    bool same = tensor->n_dims == n_dims;
+    for (size_t i = 0; same && i < n_dims; i++) same = tensor->dims[i] == dims[i];
+    if (!same) {
+        describe_shape(tensor->n_dims, tensor->dims, found, sizeof found);
+        return lr_fail(err, LR_E_MODEL, "%s: tensor %s has shape %s, must be %s", model->directory,
+                       name, found, wanted);
+    }
+    *out = tensor;
+    return LR_OK;
+}
+
+lr_status lr_weights_tensor(const lr_model *model, const lr_tensor **out, size_t n_dims,
+                            const size_t *dims, lr_error *err, const char *name, ...)
+{
+    char full[NAME];
+    va_list args;
+    va_start(args, name);
+    lr_status st = format_name(full, name, args, err);
+    va_end(args);
+    return st == LR_OK ? find_checked(model, full, n_dims, dims, out, err) : st;
+}
+
+/* ------------------------------------------------------------------ values */
+
+void lr_to_f32(const lr_kernels *kernels, lr_dtype dtype, const void *data, size_t count, float *out)
+{
+    if (dtype == LR_BF16) kernels->bf16_to_f32(out, data, count);
+    else if (dtype == LR_F16) kernels->f16_to_f32(out, data, count);
+    else memcpy(out, data, count * sizeof *out);
+}
+
+lr_status lr_weights_vector(lr_model *model, const float **out, size_t n_dims, const size_t *dims,
+                            lr_error *err, const char *name, ...)
+{
+    lr_status st = LR_OK;
+    char full[NAME], part[NAME];
+    const lr_tensor *tensor = NULL;
+    float *values = NULL;
+    size_t count = 1, n_parts = 0;
+    va_list args;
+    va_start(args, name);
+    st = format_name(full, name, args, err);
+    va_end(args);
+    if (st != LR_OK) return st;
+    for (; name_part(full, n_parts, part); n_parts++)
+        LR_TRY(find_checked(model, part, n_dims, dims, &tensor, err));
+    for (size_t i = 0; i < n_dims; i++) count *= dims[i]; /* fits: it equals a tensor in the file */
+    LR_TRY(LR_MODEL_NEW(model, &values, count * n_parts, full, err));
+    for (size_t i = 0; i < n_parts; i++) {
+        (void)name_part(full, i, part);
+        tensor = lr_weights_find(model, part);
+        lr_to_f32(model->kernels, tensor->dtype, tensor->data, count, values + i * count);
+    }
+    *out = values;
+done:
+    return st;
+}
+
+lr_status lr_weights_scalar(const lr_model *model, float *out, lr_error *err, const char *name, ...)
+{
+    char full[NAME];
+    const lr_tensor *tensor = NULL;
+    const size_t one[] = {1};
+    va_list args;
+    va_start(args, name);
+    lr_status st = format_name(full, name, args, err);
+    va_end(args);
+    if (st != LR_OK) return st;
+    tensor = lr_weights_find(model, full);
+    st = find_checked(model, full, tensor && tensor->n_dims == 0 ? 0 : 1, one, &tensor, err);
+    if (st == LR_OK) lr_to_f32(model->kernels, tensor->dtype, tensor->data, 1, out);
+    return st;
+}
+
+/* ------------------------------------------------------------------ linear layers */
+
+static lr_status new_job(lr_model *model, lr_linear **out, const char *name, lr_weight_job **job,
+                         lr_error *err)
+{
+    lr_status st = LR_GROW(&model->jobs, &model->jobs_capacity, model->n_jobs + 1,
+                           "the list of linear layers", err);
+    if (st != LR_OK) return st;
+    *out = NULL;
+    *job = &model->jobs[model->n_jobs];
+    **job = (lr_weight_job){.out = out};
+    (void)snprintf((*job)->name, NAME, "%s", name);
+    return LR_OK;
+}
+
+static lr_status queue_linear(lr_model *model, lr_linear **out, size_t n, size_t k, const char *name,
+                              lr_error *err)
+{
+    lr_status st = LR_OK;
+    char part[NAME];
+    lr_weight_job *job = NULL;
+    const lr_tensor *tensor = NULL;
+    const size_t dims[] = {n, k};
+    LR_TRY(new_job(model, out, name, &job, err));
+    for (size_t i = 0; name_part(name, i, part); i++) {
+        if (i == MOST_PARTS) LR_FAIL(LR_E_INTERNAL, "too many parts: %s", name);
+        LR_TRY(find_checked(model, part, 2, dims, &tensor, err));
+        job->parts[job->n_parts++].weight = *tensor;
+    }
+    model->n_jobs++;
+done:
+    return st;
+}
+
+lr_status lr_weights_linear(lr_model *model, lr_linear **out, size_t n, size_t k, lr_error *err,
+                            const char *name, ...)
+{
+    char full[NAME];
+    va_list args;
+    va_start(args, name);
+    lr_status st = format_name(full, name, args, err);
+    va_end(args);
+    return st == LR_OK ? queue_linear(model, out, n, k, full, err) : st;
+}
+
+lr_status lr_weights_linear_rows(lr_model *model, lr_linear **out, size_t first, size_t n,
+                                 size_t total, size_t k, lr_error *err, const char *name, ...)
+{
+    lr_status st = LR_OK;
+    char full[NAME];
+    lr_weight_job *job = NULL;
+    const lr_tensor *tensor = NULL;
+    const size_t dims[] = {total, k};
+    va_list args;
+    va_start(args, name);
+    st = format_name(full, name, args, err);
+    va_end(args);
+    if (st != LR_OK) return st;
+    if (first > total || n > total - first)
+        LR_FAIL(LR_E_INTERNAL, "%s: rows %zu to %zu of %zu", full, first, first + n, total);
+    LR_TRY(find_checked(model, full, 2, dims, &tensor, err));
+    LR_TRY(new_job(model, out, full, &job, err));
+    lr_tensor rows = *tensor;
+    rows.dims[0] = n;
+    rows.data = (const unsigned char *)tensor->data + first * k * lr_dtype_size(tensor->dtype);
+    job->parts[job->n_parts++].weight = rows;
+    model->n_jobs++;
+done:
+    return st;
+}
+
+lr_status lr_weights_dense(lr_model *model, lr_dense *out, bool clipped, size_t n, size_t k,
+                           lr_error *err, const char *name, ...)
+{
+    lr_status st = LR_OK;
+    char full[NAME], weight[NAME + 16];
+    va_list args;
+    va_start(args, name);
+    st = format_name(full, name, args, err);
+    va_end(args);
+    if (st != LR_OK) return st;
+    *out = (lr_dense){.clipped = clipped};
+    (void)snprintf(weight, sizeof weight, "%s.linear.weight", full);
+    LR_TRY(queue_linear(model, &out->weight, n, k, weight, err));
+    if (!clipped) goto done;
+    LR_TRY(lr_weights_scalar(model, &out->in_min, err, "%s.input_min", full));
+    LR_TRY(lr_weights_scalar(model, &out->in_max, err, "%s.input_max", full));
+    LR_TRY(lr_weights_scalar(model, &out->out_min, err, "%s.output_min", full));
+    LR_TRY(lr_weights_scalar(model, &out->out_max, err, "%s.output_max", full));
+done:
+    return st;
+}
+
+typedef struct prepare_loop {
+    lr_model *model;
+    pthread_mutex_t lock;
+    lr_status st; /* under lock, with err */
+    lr_error *err;
+} prepare_loop;
+
+static void prepare_one(void *arg, size_t index, size_t worker)
+{
+    (void)worker;
+    prepare_loop *loop = arg;
+    lr_weight_job *job = &loop->model->jobs[index];
+    lr_error err;
+    lr_error_clear(&err);
+    lr_linear *linear = NULL;
+    lr_status st = loop->model->kernels->linear_create(&linear, job->parts, job->n_parts, &err);
+    if (st == LR_OK) {
+        *job->out = linear;
+        loop->model->linears[index] = linear;
+        return;
+    }
+    pthread_mutex_lock(&loop->lock);
+    if (loop->st == LR_OK) {
+        loop->st = st;
+        (void)lr_fail(loop->err, st, "%s: %s: %s", loop->model->directory, job->name, err.text);
+    }
+    pthread_mutex_unlock(&loop->lock);
+}
+
+lr_status lr_weights_prepare(lr_model *model, lr_pool *pool, lr_error *err)
+{
+    prepare_loop loop = {.model = model, .st = LR_OK, .err = err};
+    lr_status st = LR_NEW(&model->linears, model->n_jobs, "the list of linear layers", err);
+    if (st != LR_OK) return st;
+    model->n_linears = model->n_jobs;
+    int code = pthread_mutex_init(&loop.lock, NULL);
+    if (code != 0) return lr_fail_errno(err, LR_E_NOMEM, code, "a lock");
+    lr_pool_for(pool, model->n_jobs, prepare_one, &loop);
+    pthread_mutex_destroy(&loop.lock);
+    lr_free(model->jobs);
+    model->jobs = NULL;
+    model->n_jobs = model->jobs_capacity = 0;
+    return loop.st;
+}
