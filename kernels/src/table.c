@@ -59,11 +59,11 @@ static void fill_isa(lr_kernels *table, lr_isa isa)
     lr_fill_scalar(table);
 #if LR_X86
     if (isa >= LR_ISA_AVX2) {
-        table->isa = "avx2";
+        lr_fill_avx2(table);
         lr_fill_attention_avx2(table);
     }
     if (isa >= LR_ISA_AVX512) {
-        table->isa = "avx512";
+        lr_fill_avx512(table);
         lr_fill_attention_avx512(table);
     }
 #else
