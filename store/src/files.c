@@ -1,0 +1,238 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "files.h"
+
+/* ------------------------------------------------------------------ writing */
+
+lr_status lr_out_open(lr_out *out, const char *path, lr_error *err) {
+    out->file = NULL;
+    out->path = lr_strdup(path);
+    if (!out->path) return lr_fail(err, LR_E_NOMEM, "out of memory: a file name");
+    out->file = fopen(path, "wbe");
+    if (out->file) return LR_OK;
+    lr_status st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", path);
+    lr_out_discard(out);
+    return st;
+}
+
+lr_status lr_out_write(lr_out *out, const void *data, size_t bytes, lr_error *err) {
+    if (bytes == 0 || fwrite(data, 1, bytes, out->file) == bytes) return LR_OK;
+    return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", out->path);
+}
+
+lr_status lr_out_printf(lr_out *out, lr_error *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vfprintf(out->file, format, args);
+    va_end(args);
+    if (n >= 0) return LR_OK;
+    return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", out->path);
+}
+
+lr_status lr_out_close(lr_out *out, lr_error *err) {
+    int bad = fflush(out->file) != 0 || fsync(fileno(out->file)) != 0;
+    int why = errno;
+    if (fclose(out->file) != 0 && !bad) {
+        bad = 1;
+        why = errno;
+    }
+    out->file = NULL;
+    lr_status st = LR_OK;
+    if (bad) st = lr_fail_errno(err, LR_E_IO, why, "%s: cannot be written", out->path);
+    lr_out_discard(out);
+    return st;
+}
+
+void lr_out_discard(lr_out *out) {
+    if (out->file) fclose(out->file);
+    lr_free(out->path);
+    out->file = NULL;
+    out->path = NULL;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+lr_status lr_slurp(const char *path, size_t limit, char **out, size_t *bytes, lr_error *err) {
+    lr_status st = LR_OK;
+    char *text = NULL;
+    struct stat info;
+    FILE *file = fopen(path, "rbe");
+    *out = NULL;
+    if (!file || fstat(fileno(file), &info) != 0) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
+        goto done;
+    }
+    if (!S_ISREG(info.st_mode)) LR_FAIL(LR_E_IO, "%s: is not a file", path);
+    if (info.st_size < 0 || (size_t)info.st_size > limit) {
+        LR_FAIL(LR_E_FORMAT, "%s: %lld bytes are more than such a file may have", path,
+                (long long)info.st_size);
+    }
+    LR_TRY(LR_NEW(&text, (size_t)info.st_size + 1, path, err));
+    *bytes = fread(text, 1, (size_t)info.st_size, file);
+    if (ferror(file)) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
+        goto done;
+    }
+    text[*bytes] = '\0';
+    *out = text;
+    text = NULL;
+done:
+    if (file) fclose(file);
+    lr_free(text);
+    return st;
+}
+
+lr_status lr_hash_file(const char *path, char hex[33], lr_error *err) {
+    lr_status st = LR_OK;
+    const size_t size = 1 << 16;
+    unsigned char *buffer = NULL;
+    XXH3_state_t *state = NULL;
+    FILE *file = fopen(path, "rbe");
+    if (!file) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
+        goto done;
+    }
+    LR_TRY(LR_NEW(&buffer, size, "a read buffer", err));
+    state = XXH3_createState();
+    if (!state) LR_FAIL(LR_E_NOMEM, "out of memory: a hash");
+    XXH3_128bits_reset(state);
+    size_t n;
+    while ((n = fread(buffer, 1, size, file)) > 0) XXH3_128bits_update(state, buffer, n);
+    if (ferror(file)) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
+        goto done;
+    }
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    for (size_t i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", canonical.digest[i]);
+done:
+    XXH3_freeState(state);
+    lr_free(buffer);
+    if (file) fclose(file);
+    return st;
+}
+
+/* ------------------------------------------------------------------ directories */
+
+lr_status lr_make_parents(const char *path, lr_error *err) {
+    lr_status st = LR_OK;
+    char *copy = lr_strdup(path);
+    if (!copy) return lr_fail(err, LR_E_NOMEM, "out of memory: a file name");
+    for (char *p = copy + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = '\0';
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
+            st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot make the directory", copy);
+            break;
+        }
+        *p = '/';
+    }
+    lr_free(copy);
+    return st;
+}
+
+lr_status lr_sync_directory(const char *path, lr_error *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int bad = fd < 0 || (fsync(fd) != 0 && errno != EINVAL);
+    int why = errno;
+    if (fd >= 0) close(fd);
+    return bad ? lr_fail_errno(err, LR_E_IO, why, "%s: cannot be synced", path) : LR_OK;
+}
+
+/* Calls one(arg, full path, entry name, whether it is a directory) for each entry. */
+typedef lr_status (*entry_call)(void *arg, const char *path, const char *name, bool directory,
+                                lr_error *err);
+static lr_status each_entry(const char *directory, entry_call call, void *arg, lr_error *err) {
+    lr_status st = LR_OK;
+    DIR *dir = opendir(directory);
+    if (!dir) return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", directory);
+    for (struct dirent *e; st == LR_OK && (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        char *path = NULL;
+        struct stat info;
+        st = lr_format(&path, err, "%s/%s", directory, e->d_name);
+        if (st != LR_OK) break;
+        if (lstat(path, &info) != 0) {
+            st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
+        } else {
+            st = call(arg, path, e->d_name, S_ISDIR(info.st_mode), err);
+        }
+        lr_free(path);
+    }
+    closedir(dir);
+    return st;
+}
+
+static lr_status remove_entry(void *arg, const char *path, const char *name, bool directory,
+                              lr_error *err) {
+    (void)arg;
+    (void)name;
+    if (directory) return lr_remove_tree(path, err);
+    if (unlink(path) == 0 || errno == ENOENT) return LR_OK;
+    return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be removed", path);
+}
+
+lr_status lr_remove_tree(const char *path, lr_error *err) {
+    lr_status st = each_entry(path, remove_entry, NULL, err);
+    if (st == LR_OK && rmdir(path) != 0) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be removed", path);
+    }
+    return st;
+}
+
+typedef struct name_list {
+    char **names;
+    size_t count, capacity;
+    const char *prefix;
+} name_list;
+
+static lr_status list_entry(void *arg, const char *path, const char *name, bool directory,
+                            lr_error *err) {
+    lr_status st = LR_OK;
+    name_list *list = arg;
+    char *relative = NULL;
+    LR_TRY(lr_format(&relative, err, "%s%s%s", list->prefix, name, directory ? "/" : ""));
+    if (directory) {
+        const char *outer = list->prefix;
+        list->prefix = relative;
+        st = each_entry(path, list_entry, list, err);
+        list->prefix = outer;
+        goto done;
+    }
+    LR_TRY(LR_GROW(&list->names, &list->capacity, list->count + 1, "file names", err));
+    list->names[list->count++] = relative;
+    relative = NULL;
+done:
+    lr_free(relative);
+    return st;
+}
+
+int lr_compare_strings(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void lr_list_free(char **names, size_t count) {
+    for (size_t i = 0; i < count; i++) lr_free(names[i]);
+    lr_free(names);
+}
+
+lr_status lr_list_files(const char *directory, char ***names, size_t *count, lr_error *err) {
+    name_list list = {.prefix = ""};
+    lr_status st = each_entry(directory, list_entry, &list, err);
+    if (st != LR_OK) {
+        lr_list_free(list.names, list.count);
+        return st;
+    }
+    if (list.count > 1) qsort(list.names, list.count, sizeof *list.names, lr_compare_strings);
+    *names = list.names;
+    *count = list.count;
+    return LR_OK;
+}

@@ -1,0 +1,34 @@
+/* Inside store/: files that must be whole or absent. */
+#ifndef LONGREEL_STORE_FILES_H
+#define LONGREEL_STORE_FILES_H
+
+#include <stdio.h>
+
+#include <longreel/core.h>
+
+/* A file being written: buffered, every failure (a full disk) reported with the path. */
+typedef struct lr_out {
+    FILE *file;
+    char *path;
+} lr_out;
+lr_status lr_out_open(lr_out *out, const char *path, lr_error *err);
+lr_status lr_out_write(lr_out *out, const void *data, size_t bytes, lr_error *err);
+lr_status lr_out_printf(lr_out *out, lr_error *err, const char *format, ...) LR_PRINTF(3, 4);
+/* Flushes to the disk and closes. */
+lr_status lr_out_close(lr_out *out, lr_error *err);
+void lr_out_discard(lr_out *out); /* closes without a word; fine after lr_out_close */
+
+/* The whole file into a fresh NUL-terminated block; at most `limit` bytes. */
+lr_status lr_slurp(const char *path, size_t limit, char **out, size_t *bytes, lr_error *err);
+/* XXH3-128 of a file's bytes, hex. */
+lr_status lr_hash_file(const char *path, char hex[33], lr_error *err);
+lr_status lr_make_parents(const char *path, lr_error *err);
+lr_status lr_sync_directory(const char *path, lr_error *err);
+/* Removes a directory with what is in it (no links followed). */
+lr_status lr_remove_tree(const char *path, lr_error *err);
+/* Regular files below `directory`, relative names, sorted. */
+lr_status lr_list_files(const char *directory, char ***names, size_t *count, lr_error *err);
+void lr_list_free(char **names, size_t count);
+int lr_compare_strings(const void *a, const void *b); /* of char *, for qsort */
+
+#endif

@@ -1,0 +1,299 @@
+/* Writing a set: beside its final name, renamed when complete. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <longreel/store.h>
+
+#include "files.h"
+
+struct lr_set_writer {
+    char *final_path, *directory;
+    bool replace, made;
+    lr_out tokens; /* tokens.safetensors while it is being filled */
+    uint64_t token_rows, token_rows_written;
+    size_t hidden;
+};
+
+/* "OUT/talk.mp4" -> "OUT/.talk.mp4.part-1234" */
+static lr_status part_name(char **out, const char *final_path, lr_error *err) {
+    const char *slash = strrchr(final_path, '/');
+    size_t head = slash ? (size_t)(slash - final_path) + 1 : 0;
+    if (final_path[head] == '\0') {
+        return lr_fail(err, LR_E_USAGE, "%s: names no embedding set", final_path);
+    }
+    return lr_format(out, err, "%.*s.%s.part-%ld", (int)head, final_path, final_path + head,
+                     (long)getpid());
+}
+
+lr_status lr_set_create(lr_set_writer **out, const char *final_path, bool replace, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_set_writer *w = NULL;
+    struct stat info;
+    *out = NULL;
+    LR_TRY(LR_NEW(&w, 1, "an embedding set", err));
+    w->replace = replace;
+    w->final_path = lr_strdup(final_path);
+    if (!w->final_path) LR_FAIL(LR_E_NOMEM, "out of memory: a file name");
+    if (lstat(final_path, &info) == 0 && !replace) {
+        LR_FAIL(LR_E_EXISTS, "%s is there already; --force replaces it", final_path);
+    }
+    LR_TRY(part_name(&w->directory, final_path, err));
+    LR_TRY(lr_make_parents(final_path, err));
+    if (lstat(w->directory, &info) == 0) LR_TRY(lr_remove_tree(w->directory, err));
+    if (mkdir(w->directory, 0777) != 0) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot make the directory", w->directory);
+        goto done;
+    }
+    w->made = true;
+    *out = w;
+    w = NULL;
+done:
+    lr_set_abandon(w);
+    return st;
+}
+
+const char *lr_set_directory(const lr_set_writer *writer) {
+    return writer->directory;
+}
+
+void lr_set_abandon(lr_set_writer *w) {
+    if (!w) return;
+    lr_out_discard(&w->tokens);
+    if (w->made) (void)lr_remove_tree(w->directory, NULL);
+    lr_free(w->directory);
+    lr_free(w->final_path);
+    lr_free(w);
+}
+
+/* ------------------------------------------------------------------ vectors and rows */
+
+static lr_status write_matrix(const lr_set_writer *w, const char *name, const float *rows,
+                              size_t count, size_t dim, lr_error *err) {
+    lr_status st = LR_OK;
+    char *path = NULL;
+    lr_npy_writer *npy = NULL;
+    const size_t dims[] = {count, dim};
+    LR_TRY(lr_format(&path, err, "%s/%s", w->directory, name));
+    LR_TRY(lr_npy_create(&npy, path, LR_F32, dims, 2, err));
+    LR_TRY(lr_npy_write(npy, rows, count * dim * sizeof(float), err));
+    st = lr_npy_finish(npy, err);
+    npy = NULL;
+done:
+    lr_npy_discard(npy);
+    lr_free(path);
+    return st;
+}
+
+lr_status lr_set_recording(lr_set_writer *w, const float *vector, size_t dim, lr_error *err) {
+    return write_matrix(w, "recording.npy", vector, 1, dim, err);
+}
+
+static lr_status open_in(const lr_set_writer *w, const char *name, lr_out *out, lr_error *err) {
+    char *path = NULL;
+    lr_status st = lr_format(&path, err, "%s/%s", w->directory, name);
+    if (st == LR_OK) st = lr_out_open(out, path, err);
+    lr_free(path);
+    return st;
+}
+
+lr_status lr_set_segments(lr_set_writer *w, const lr_segment_row *rows, const float *vectors,
+                          size_t count, size_t dim, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_out out = {0};
+    LR_TRY(write_matrix(w, "segments.npy", vectors, count, dim, err));
+    LR_TRY(open_in(w, "segments.jsonl", &out, err));
+    for (size_t i = 0; i < count; i++) {
+        LR_TRY(lr_out_printf(&out, err, "{\"i\": %zu, \"start\": %.15g, \"end\": %.15g, "
+                             "\"tokens\": [%llu, %llu]}\n", i, rows[i].start, rows[i].end,
+                             (unsigned long long)rows[i].first,
+                             (unsigned long long)rows[i].end_token));
+    }
+    LR_TRY(lr_out_close(&out, err));
+done:
+    lr_out_discard(&out);
+    return st;
+}
+
+lr_status lr_set_frames(lr_set_writer *w, const lr_frame_row *rows, const float *vectors,
+                        size_t count, size_t dim, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_out out = {0};
+    LR_TRY(write_matrix(w, "frames.npy", vectors, count, dim, err));
+    LR_TRY(open_in(w, "frames.jsonl", &out, err));
+    for (size_t i = 0; i < count; i++) {
+        LR_TRY(lr_out_printf(&out, err, "{\"i\": %lld, \"t\": %.15g}\n", (long long)rows[i].i,
+                             rows[i].t));
+    }
+    LR_TRY(lr_out_close(&out, err));
+done:
+    lr_out_discard(&out);
+    return st;
+}
+
+/* ------------------------------------------------------------------ tokens.safetensors */
+
+lr_status lr_set_tokens_begin(lr_set_writer *w, uint64_t n, size_t hidden, const int32_t *ids,
+                              const double *times, lr_error *err) {
+    lr_status st = LR_OK;
+    char header[512];
+    size_t rows, all;
+    if (!lr_mul_size(n, hidden * sizeof(float), &rows) || !lr_add_size(rows, n * 12, &all)) {
+        LR_FAIL(LR_E_NOMEM, "%llu tokens are too many to be saved", (unsigned long long)n);
+    }
+    /* time first (8-byte values), then the others; offsets count from the end of the header */
+    int length = snprintf(
+        header + 8, sizeof header - 8 - 64,
+        "{\"time\":{\"dtype\":\"F64\",\"shape\":[%llu],\"data_offsets\":[0,%zu]},"
+        "\"input_ids\":{\"dtype\":\"I32\",\"shape\":[%llu],\"data_offsets\":[%zu,%zu]},"
+        "\"hidden\":{\"dtype\":\"F32\",\"shape\":[%llu,%zu],\"data_offsets\":[%zu,%zu]}}",
+        (unsigned long long)n, (size_t)n * 8, (unsigned long long)n, (size_t)n * 8, (size_t)n * 12,
+        (unsigned long long)n, hidden, (size_t)n * 12, all);
+    size_t padded = ((size_t)length + 63) / 64 * 64;
+    memset(header + 8 + length, ' ', padded - (size_t)length);
+    for (int i = 0; i < 8; i++) header[i] = (char)((uint64_t)padded >> (8 * i) & 0xff);
+    LR_TRY(open_in(w, "tokens.safetensors", &w->tokens, err));
+    LR_TRY(lr_out_write(&w->tokens, header, 8 + padded, err));
+    LR_TRY(lr_out_write(&w->tokens, times, n * sizeof(double), err));
+    LR_TRY(lr_out_write(&w->tokens, ids, n * sizeof(int32_t), err));
+    w->token_rows = n;
+    w->hidden = hidden;
+done:
+    return st;
+}
+
+lr_status lr_set_tokens_rows(lr_set_writer *w, const float *hidden, uint64_t rows, lr_error *err) {
+    if (rows > w->token_rows - w->token_rows_written) {
+        return lr_fail(err, LR_E_INTERNAL, "%s: more token rows came than were announced",
+                       w->tokens.path);
+    }
+    w->token_rows_written += rows;
+    return lr_out_write(&w->tokens, hidden, rows * w->hidden * sizeof(float), err);
+}
+
+/* ------------------------------------------------------------------ commit */
+
+static lr_status finish_tokens(lr_set_writer *w, lr_error *err) {
+    if (!w->tokens.file) return LR_OK;
+    if (w->token_rows_written != w->token_rows) {
+        return lr_fail(err, LR_E_INTERNAL, "%s: %llu of %llu rows were written", w->tokens.path,
+                       (unsigned long long)w->token_rows_written, (unsigned long long)w->token_rows);
+    }
+    return lr_out_close(&w->tokens, err);
+}
+
+/* "files": {name: {"bytes", "hash"}} of what lies in the directory. */
+static lr_status hash_files(const lr_set_writer *w, json_t *manifest, lr_error *err) {
+    lr_status st = LR_OK;
+    char **names = NULL, *path = NULL, hex[33];
+    size_t count = 0;
+    struct stat info;
+    json_t *files = json_object();
+    LR_TRY(lr_list_files(w->directory, &names, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        lr_free(path);
+        LR_TRY(lr_format(&path, err, "%s/%s", w->directory, names[i]));
+        LR_TRY(lr_hash_file(path, hex, err));
+        if (stat(path, &info) != 0) {
+            st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
+            goto done;
+        }
+        json_t *one = json_pack("{s:I, s:s}", "bytes", (json_int_t)info.st_size, "hash", hex);
+        if (json_object_set_new(files, names[i], one) != 0) {
+            LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+        }
+    }
+    if (json_object_set(manifest, "files", files) != 0) {
+        LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    }
+done:
+    json_decref(files);
+    lr_free(path);
+    lr_list_free(names, count);
+    return st;
+}
+
+static int dump_to(const char *buffer, size_t size, void *out) {
+    return lr_out_write(out, buffer, size, NULL) == LR_OK ? 0 : -1;
+}
+
+static lr_status write_manifest(lr_set_writer *w, const char *text, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_out out = {0};
+    json_error_t why;
+    json_t *manifest = json_loads(text, 0, &why);
+    if (!manifest) LR_FAIL(LR_E_INTERNAL, "the manifest is no JSON: %s", why.text);
+    LR_TRY(hash_files(w, manifest, err));
+    LR_TRY(open_in(w, "manifest.json", &out, err));
+    if (json_dump_callback(manifest, dump_to, &out, JSON_INDENT(2)) != 0) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", out.path);
+        goto done;
+    }
+    LR_TRY(lr_out_write(&out, "\n", 1, err));
+    LR_TRY(lr_out_close(&out, err));
+done:
+    lr_out_discard(&out);
+    json_decref(manifest);
+    return st;
+}
+
+/* Puts the directory in place. An old set is moved aside first and removed last, so that a whole set is
+ * there under one of the two names at any moment. */
+static lr_status put_in_place(lr_set_writer *w, lr_error *err) {
+    lr_status st = LR_OK;
+    char *old = NULL;
+    struct stat info;
+    bool there = lstat(w->final_path, &info) == 0;
+    if (there && !w->replace) {
+        LR_FAIL(LR_E_EXISTS, "%s has come up meanwhile; --force replaces it", w->final_path);
+    }
+    if (there) {
+        LR_TRY(lr_format(&old, err, "%s.old", w->directory));
+        if (rename(w->final_path, old) != 0) {
+            st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be moved aside", w->final_path);
+            goto done;
+        }
+    }
+    if (rename(w->directory, w->final_path) != 0) {
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be put in place", w->final_path);
+        if (there) (void)rename(old, w->final_path);
+        goto done;
+    }
+    w->made = false;
+    if (there) {
+        if (S_ISDIR(info.st_mode)) {
+            LR_TRY(lr_remove_tree(old, err));
+        } else if (unlink(old) != 0) {
+            st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be removed", old);
+        }
+    }
+done:
+    lr_free(old);
+    return st;
+}
+
+static lr_status sync_parent(const char *path, lr_error *err) {
+    char *copy = lr_strdup(path);
+    if (!copy) return lr_fail(err, LR_E_NOMEM, "out of memory: a file name");
+    char *slash = strrchr(copy, '/');
+    if (slash && slash != copy) *slash = '\0';
+    lr_status st = lr_sync_directory(!slash ? "." : slash == copy ? "/" : copy, err);
+    lr_free(copy);
+    return st;
+}
+
+lr_status lr_set_commit(lr_set_writer *w, const char *manifest_json, lr_error *err) {
+    lr_status st = LR_OK;
+    LR_TRY(finish_tokens(w, err));
+    LR_TRY(write_manifest(w, manifest_json, err));
+    LR_TRY(lr_sync_directory(w->directory, err));
+    LR_TRY(put_in_place(w, err));
+    LR_TRY(sync_parent(w->final_path, err));
+done:
+    lr_set_abandon(w);
+    return st;
+}
