@@ -32,7 +32,7 @@ typedef struct dtype_traits {
 
 static const dtype_traits traits[] = {
     [LR_F32] = {"F32", 4}, [LR_F64] = {"F64", 8}, [LR_BF16] = {"BF16", 2}, [LR_F16] = {"F16", 2},
-    [LR_I32] = {"I32", 4}, [LR_I64] = {"I64", 8}, [LR_U8] = {"U8", 1},
+    [LR_I16] = {"I16", 2}, [LR_I32] = {"I32", 4}, [LR_I64] = {"I64", 8}, [LR_U8] = {"U8", 1},
 };
 
 static const dtype_traits *traits_of(lr_dtype dtype)

@@ -49,7 +49,8 @@ done:
 
 static lr_status parse_dtype(const json_t *value, lr_dtype *out, lr_error *err)
 {
-    static const lr_dtype known[] = {LR_F32, LR_F64, LR_BF16, LR_F16, LR_I32, LR_I64, LR_U8};
+    static const lr_dtype known[] = {LR_F32, LR_F64, LR_BF16, LR_F16, LR_I16, LR_I32, LR_I64,
+                                     LR_U8};
     const char *name = json_string_value(value);
     if (!name) return lr_fail(err, LR_E_FORMAT, "dtype is missing");
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

@@ -98,7 +98,7 @@ const lr_span *lr_layout_span_at(const lr_layout *layout, uint64_t token);
 
 /* ------------------------------------------------------------------ tensors on disk */
 
-typedef enum lr_dtype { LR_F32, LR_F64, LR_BF16, LR_F16, LR_I32, LR_I64, LR_U8 } lr_dtype;
+typedef enum lr_dtype { LR_F32, LR_F64, LR_BF16, LR_F16, LR_I16, LR_I32, LR_I64, LR_U8 } lr_dtype;
 size_t lr_dtype_size(lr_dtype dtype);
 const char *lr_dtype_name(lr_dtype dtype); /* "F32", "BF16": safetensors' names */
 
