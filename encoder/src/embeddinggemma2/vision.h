@@ -53,6 +53,7 @@ typedef struct eg2_vision_run {
     float *position_x, *position_y; /* [columns, D], [rows, D] */
     float *cos_x, *sin_x, *cos_y, *sin_y; /* [P, head_dim / 4] */
     float *h;                       /* [P, D] */
+    float *pooled;                  /* [soft tokens, D] */
     float *q, *o;                   /* [P, n_heads, head_dim] */
     float *k_panels;                /* [n_kv_heads][panels][head_dim][LR_KEY_PANEL] */
     float *v;                       /* [P, n_kv_heads, head_dim] */

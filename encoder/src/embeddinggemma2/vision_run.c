@@ -58,6 +58,7 @@ static size_t cut_floats(eg2_vision_run *run, float *base)
     run->cos_y = lr_cut(&cutter, p * v->head_dim / 4);
     run->sin_y = lr_cut(&cutter, p * v->head_dim / 4);
     run->h = lr_cut(&cutter, p * d);
+    run->pooled = lr_cut(&cutter, p / (v->pool * v->pool) * d);
     run->q = lr_cut(&cutter, p * width);
     run->o = lr_cut(&cutter, p * width);
     run->k_panels = lr_cut(&cutter, panels * LR_KEY_PANEL * kv_width);
@@ -163,7 +164,7 @@ static lr_status tap_patches(const eg2_vision_run *run, const lr_stage_tap *tap,
                    row);
     const lr_tensor rows = {.dtype = LR_U8, .n_dims = 2, .dims = {run->patches, patch * row},
                             .data = bytes};
-    LR_TRY(tap->sink(tap->arg, "patches_u8", 0, 0, &rows, err));
+    LR_TRY(tap->sink(tap->arg, "patches_u8", -1, 0, &rows, err));
 done:
     lr_free(bytes);
     return st;
@@ -172,7 +173,8 @@ done:
 typedef struct soft_loop {
     eg2_vision_run *run;
     lr_tiling tiling;
-    float *soft;
+    float *pooled; /* [tokens, D] */
+    float *soft;   /* [tokens, soft] */
 } soft_loop;
 
 /* Soft token t: the mean of its pool x pool patches, times sqrt(D). */
@@ -200,10 +202,18 @@ static void soft_tile(void *arg, size_t index, size_t worker)
     size_t rows, d = v->hidden;
     (void)eg2_vision_cut_tile(run, lr_scratch_of(&run->scratch, worker), &tile);
     lr_tiling_get(&loop->tiling, index, &first, &rows);
-    for (size_t r = 0; r < rows; r++) pool_cell(run, (size_t)first + r, tile.sum, tile.y + r * d);
-    run->kernels->rms_norm(tile.x, d, tile.y, d, NULL, rows, d, v->eps);
+    float *pooled = loop->pooled + first * d;
+    for (size_t r = 0; r < rows; r++) pool_cell(run, (size_t)first + r, tile.sum, pooled + r * d);
+    run->kernels->rms_norm(tile.x, d, pooled, d, NULL, rows, d, v->eps);
     run->kernels->linear_run(v->projector, loop->soft + first * v->soft, v->soft, tile.x, d, rows,
                              first, NULL, tile.linear);
+}
+
+static lr_status tap_floats(const lr_stage_tap *tap, const char *name, const float *data, size_t rows,
+                            size_t columns, lr_error *err)
+{
+    const lr_tensor tensor = {.dtype = LR_F32, .n_dims = 2, .dims = {rows, columns}, .data = data};
+    return tap->sink(tap->arg, name, -1, 0, &tensor, err);
 }
 
 static lr_status vision_encode(lr_vision *vision, const lr_frame *frame, float *soft,
@@ -219,10 +229,11 @@ static lr_status vision_encode(lr_vision *vision, const lr_frame *frame, float *
                   run->plan_scratch);
     if (tapped) LR_TRY(tap_patches(run, tap, err));
     LR_TRY(eg2_vision_layers(run, err));
-    soft_loop loop = {.run = run, .soft = soft, .tiling = {.end = tokens, .height = LR_ROW_TILE}};
+    soft_loop loop = {.run = run, .pooled = run->pooled, .soft = soft,
+                      .tiling = {.end = tokens, .height = LR_ROW_TILE}};
     lr_pool_for(run->worker.pool, lr_tiling_count(&loop.tiling), soft_tile, &loop);
-    const lr_tensor rows = {.dtype = LR_F32, .n_dims = 2, .dims = {tokens, v->soft}, .data = soft};
-    if (tapped) LR_TRY(tap->sink(tap->arg, "vision_soft", 0, 0, &rows, err));
+    if (tapped) LR_TRY(tap_floats(tap, "vision_tower", run->pooled, tokens, v->hidden, err));
+    if (tapped) LR_TRY(tap_floats(tap, "vision_soft", soft, tokens, v->soft, err));
 done:
     return st;
 }
