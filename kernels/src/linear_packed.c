@@ -13,7 +13,8 @@ typedef struct packed_linear {
     lr_linear head;
     const lr_linear_isa *isa;
     size_t n_padded; /* n rounded up to nr */
-    float *w;
+    bool bf16;       /* the type of the panels: BF16 or fp32 */
+    unsigned char *w;
 } packed_linear;
 
 static size_t least(size_t a, size_t b)
@@ -34,15 +35,49 @@ static void packed_free(lr_linear *linear)
     lr_free(self);
 }
 
+/* Bytes of a panel of kc x nr. */
+static size_t panel_bytes(const packed_linear *self, size_t kc)
+{
+    return self->isa->nr * (self->bf16 ? round_up(kc, 2) * sizeof(uint16_t) : kc * sizeof(float));
+}
+
+/* The panel that holds output n in the block that begins at k0; all blocks before it are whole. */
+static unsigned char *panel_at(const packed_linear *self, size_t k0, size_t n)
+{
+    size_t nr = self->isa->nr, kc = least(LR_LINEAR_KC, self->head.k - k0);
+    return self->w + k0 / LR_LINEAR_KC * (self->n_padded / nr) * panel_bytes(self, LR_LINEAR_KC) +
+           n / nr * panel_bytes(self, kc);
+}
+
 /* Output n's weights row[k] into its lane of its panel in each block. */
 static void pack_row(packed_linear *self, size_t n, const float *row)
 {
-    size_t nr = self->isa->nr, k = self->head.k;
+    size_t nr = self->isa->nr, k = self->head.k, lane = n % nr;
     for (size_t k0 = 0; k0 < k; k0 += LR_LINEAR_KC) {
         size_t kc = least(LR_LINEAR_KC, k - k0);
-        float *panel = self->w + k0 * self->n_padded + n / nr * nr * kc;
-        for (size_t i = 0; i < kc; i++) panel[i * nr + n % nr] = row[k0 + i];
+        void *panel = panel_at(self, k0, n);
+        for (size_t i = 0; i < kc; i++) {
+            uint32_t bits;
+            if (self->bf16) {
+                memcpy(&bits, row + k0 + i, sizeof bits);
+                ((uint16_t *)panel)[(i / 2 * nr + lane) * 2 + i % 2] = (uint16_t)(bits >> 16);
+            } else {
+                ((float *)panel)[i * nr + lane] = row[k0 + i];
+            }
+        }
     }
+}
+
+/* Bytes of all panels. */
+static lr_status weights_bytes(const packed_linear *self, size_t *out, lr_error *err)
+{
+    size_t k = round_up(self->head.k, 2), bytes;
+    if (!lr_mul_size(self->n_padded, k, &bytes) ||
+        !lr_mul_size(bytes, self->bf16 ? sizeof(uint16_t) : sizeof(float), &bytes))
+        return lr_fail(err, LR_E_NOMEM, "weights [%zu, %zu] are too large", self->head.n,
+                       self->head.k);
+    *out = bytes;
+    return LR_OK;
 }
 
 lr_status lr_packed_create(const lr_linear_isa *isa, lr_linear **out, const lr_linear_part *parts,
@@ -52,7 +87,7 @@ lr_status lr_packed_create(const lr_linear_isa *isa, lr_linear **out, const lr_l
     packed_linear *self = NULL;
     float *row = NULL;
     lr_part_shape shape;
-    size_t floats;
+    size_t bytes = 0, n = 0;
     *out = NULL;
     LR_TRY(lr_parts_check(parts, n_parts, &shape, err));
     LR_TRY(LR_NEW(&self, 1, "linear layer", err));
@@ -60,11 +95,10 @@ lr_status lr_packed_create(const lr_linear_isa *isa, lr_linear **out, const lr_l
     self->head.n = shape.n;
     self->head.k = shape.k;
     self->n_padded = round_up(shape.n, isa->nr);
-    if (!lr_mul_size(self->n_padded, shape.k, &floats))
-        LR_FAIL(LR_E_NOMEM, "weights [%zu, %zu] are too large", shape.n, shape.k);
-    LR_TRY(LR_NEW(&self->w, floats, "weights of a linear layer", err));
+    self->bf16 = shape.all_bf16;
+    LR_TRY(weights_bytes(self, &bytes, err));
+    LR_TRY(LR_NEW(&self->w, bytes, "weights of a linear layer", err));
     LR_TRY(LR_NEW(&row, shape.k, "a row of weights", err));
-    size_t n = 0;
     for (size_t i = 0; i < n_parts; i++)
         for (size_t r = 0; r < parts[i].weight.dims[0]; r++, n++) {
             lr_part_row(&parts[i], r, row);
@@ -97,15 +131,16 @@ static void run_rows(const packed_linear *self, float *y, size_t ldy, const floa
                      size_t rows, const float *bias, float *copy)
 {
     size_t nr = self->isa->nr, n = self->head.n, k = self->head.k;
+    const unsigned char *w = self->w;
     for (size_t k0 = 0; k0 < k; k0 += LR_LINEAR_KC) {
-        size_t kc = least(LR_LINEAR_KC, k - k0);
-        const float *w = self->w + k0 * self->n_padded;
+        size_t kc = least(LR_LINEAR_KC, k - k0), bytes = panel_bytes(self, kc);
         bool last = k0 + kc == k;
         copy_rows(copy, x + k0, ldx, rows, kc, self->isa->mr);
-        for (size_t n0 = 0; n0 < n; n0 += nr, w += kc * nr) {
+        for (size_t n0 = 0; n0 < n; n0 += nr, w += bytes) {
+            bool end = last && n0 + nr >= n;
             lr_linear_panel job = {
-                .x = copy, .rows = rows, .w = w, .kc = kc,
-                .next_w = last && n0 + nr >= n ? NULL : w + kc * nr,
+                .x = copy, .rows = rows, .w = w, .bf16 = self->bf16, .kc = kc,
+                .next_w = end ? self->w : w + bytes, /* the next rows begin at the start again */
                 .y = y + n0, .ldy = ldy, .n = least(nr, n - n0), .first = k0 == 0,
                 .bias = last && bias != NULL ? bias + n0 : NULL,
             };

@@ -1,8 +1,10 @@
 /* Inside kernels/ only: packed linear layers. linear_packed.c holds what all instruction sets share
  * (packing, blocking); an instruction set brings its panel kernel (linear_tile.h).
  *
- * Layout of prepared weights: k in blocks of LR_LINEAR_KC; in each, n in panels of `nr` outputs; a panel
- * is [kc][nr], fp32, outputs past n zero. */
+ * Layout of prepared weights: k in blocks of LR_LINEAR_KC; in each, n in panels of `nr` outputs, those past
+ * n zero. A panel is [kc][nr] in fp32. Where all parts are BF16 it is [ceil(kc / 2)][nr][2] in BF16, two
+ * neighbours in k side by side (0 behind an odd kc): half the memory and half the stream, widened in
+ * registers by a shift and a mask, with the same bits in the result. */
 #ifndef LONGREEL_KERNELS_LINEAR_PACKED_H
 #define LONGREEL_KERNELS_LINEAR_PACKED_H
 
@@ -22,9 +24,10 @@
 typedef struct lr_linear_panel {
     const float *x; /* [rows rounded up to mr, LR_LINEAR_LDX], kc of a row used, padding rows zero */
     size_t rows;
-    const float *w; /* [kc][nr] */
+    const void *w; /* the panel */
+    bool bf16;     /* its type */
     size_t kc;
-    const float *next_w; /* what comes next, to be fetched ahead of use; NULL at the end */
+    const void *next_w;  /* the panel that comes next, to be fetched ahead of use */
     float *y;            /* [rows, ldy], n columns written */
     size_t ldy;
     size_t n;

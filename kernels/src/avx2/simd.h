@@ -79,6 +79,19 @@ SIMD vec vec_fma(vec a, vec b, vec c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
+/* One row of a micro-kernel: sum0 += *x * a, sum1 += *x * b, each rounded once. In assembly because
+ * the sums fill the register file: from intrinsics the compiler takes forms that overwrite a factor and
+ * moves loads ahead, and then spills sums. */
+SIMD void vec_row_step(vec *sum0, vec *sum1, const float *x, vec a, vec b)
+{
+    vec broadcast;
+    __asm__("vbroadcastss %[x], %[t]\n\t"
+            "vfmadd231ps %[a], %[t], %[s0]\n\t"
+            "vfmadd231ps %[b], %[t], %[s1]"
+            : [s0] "+v"(*sum0), [s1] "+v"(*sum1), [t] "=&v"(broadcast)
+            : [x] "m"(*x), [a] "v"(a), [b] "v"(b));
+}
+
 /* Lanes lo <= i < hi of a, the others `other`. */
 SIMD vec vec_between(vec a, size_t lo, size_t hi, float other)
 {
@@ -112,6 +125,24 @@ SIMD vec vec_scale_by_bits(vec a, vec b)
 SIMD vec vec_zero_below(vec a, vec x, vec least)
 {
     return _mm256_and_ps(_mm256_cmp_ps(x, least, _CMP_GE_OQ), a);
+}
+
+/* Pairs of BF16 at p (VW floats' worth): the first of each pair, the second. */
+SIMD vec vec_low_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256((const __m256i *)p), 16));
+}
+
+SIMD vec vec_high_bf16(const void *p)
+{
+    const __m256i high = _mm256_set1_epi32((int)0xffff0000u);
+    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)p), high));
+}
+
+/* Has the cache line of p brought to L1; p may be any address. */
+SIMD void vec_prefetch(const void *p)
+{
+    _mm_prefetch(p, _MM_HINT_T0);
 }
 
 #endif

@@ -77,6 +77,19 @@ SIMD vec vec_fma(vec a, vec b, vec c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+/* One row of a micro-kernel: sum0 += *x * a, sum1 += *x * b, each rounded once. In assembly because
+ * the sums fill the register file: from intrinsics the compiler takes forms that overwrite a factor and
+ * moves loads ahead, and then spills sums. */
+SIMD void vec_row_step(vec *sum0, vec *sum1, const float *x, vec a, vec b)
+{
+    vec broadcast;
+    __asm__("vbroadcastss %[x], %[t]\n\t"
+            "vfmadd231ps %[a], %[t], %[s0]\n\t"
+            "vfmadd231ps %[b], %[t], %[s1]"
+            : [s0] "+v"(*sum0), [s1] "+v"(*sum1), [t] "=&v"(broadcast)
+            : [x] "m"(*x), [a] "v"(a), [b] "v"(b));
+}
+
 /* Lanes lo <= i < hi of a, the others `other`. */
 SIMD vec vec_between(vec a, size_t lo, size_t hi, float other)
 {
@@ -109,6 +122,24 @@ SIMD vec vec_scale_by_bits(vec a, vec b)
 SIMD vec vec_zero_below(vec a, vec x, vec least)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, least, _CMP_GE_OQ), a);
+}
+
+/* Pairs of BF16 at p (VW floats' worth): the first of each pair, the second. */
+SIMD vec vec_low_bf16(const void *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+}
+
+SIMD vec vec_high_bf16(const void *p)
+{
+    const __m512i high = _mm512_set1_epi32((int)0xffff0000u);
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high));
+}
+
+/* Has the cache line of p brought to L1; p may be any address. */
+SIMD void vec_prefetch(const void *p)
+{
+    _mm_prefetch(p, _MM_HINT_T0);
 }
 
 #endif
