@@ -15,8 +15,8 @@
 
 /* Rows of pass 1: in one chunk and in one tile of the sequence. */
 typedef struct kv_piece {
-    uint64_t first, chunk;
-    size_t rows;
+    uint64_t first;
+    size_t chunk, rows; /* chunk: number among the own ones */
 } kv_piece;
 
 /* Sums of one thread; a cache line each. */
@@ -174,6 +174,8 @@ static void take_all(forward *f, taker *t, lr_comm *comm)
         lr_chunk_header *chunk = take(t, bytes, 1);
         if (!chunk) continue;
         memset(chunk, 0, bytes);
+        chunk->first_token = (f->first_chunk + i) * f->run->partition->chunk;
+        chunk->n_tokens = tokens;
         f->own[i] = chunk;
     }
     if (f->alone) {
@@ -304,9 +306,7 @@ static void keys_values_body(void *arg, size_t index, size_t worker)
     double start = now();
     lr_tile tile = tile_of(f, worker, piece->first, piece->rows);
     const float *h = row_of(f, f->h, piece->first);
-    uint64_t chunk = f->first_chunk + piece->chunk;
-    lr_tile_keys_values(&tile, h, f->own[piece->chunk], chunk * f->run->partition->chunk,
-                        lr_partition_chunk_tokens(f->run->partition, chunk));
+    lr_tile_keys_values(&tile, h, f->own[piece->chunk]);
     if (!f->alone) {
         lr_tile_state state = kept_state(f, piece->first);
         lr_tile_queries(&tile, h, &state);

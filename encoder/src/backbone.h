@@ -64,10 +64,10 @@ typedef struct lr_tile_state {
     float *q, *o, *m, *l;
 } lr_tile_state;
 
-/* K and V of the tile's rows (of h [rows, D]) into their chunk's payload. The rows lie in one chunk;
- * several tiles may fill parts of one chunk at the same time. */
-void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *chunk,
-                         uint64_t chunk_first, uint64_t chunk_tokens);
+/* K and V of the tile's rows (of h [rows, D]) into the payload of their chunk, whose header has its
+ * first_token and n_tokens. The rows lie in one chunk; several tiles may fill parts of one chunk at
+ * the same time. */
+void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *chunk);
 /* Queries of the tile, and an empty softmax state. */
 void lr_tile_queries(const lr_tile *tile, const float *h, const lr_tile_state *state);
 /* The key range that some row of the tile sees. */

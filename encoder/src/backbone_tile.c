@@ -132,14 +132,13 @@ static float *writable(const float *view)
     return (float *)(uintptr_t)view;
 }
 
-void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *chunk,
-                         uint64_t chunk_first, uint64_t chunk_tokens)
+void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *chunk)
 {
     const lr_layer *layer = tile->layer;
     const size_t head_dim = layer->head_dim, half = layer->n_kv_heads * head_dim, ld = 2 * half;
     const lr_kv_shape shape = {.n_kv_heads = layer->n_kv_heads, .head_dim = head_dim};
     float *k = tile->work->kv, *v = k + half;
-    size_t at = (size_t)(tile->first - chunk_first);
+    size_t at = (size_t)(tile->first - chunk->first_token);
     norm_input(tile, h);
     linear(tile, layer->kv, layer->kv_bias, tile->work->norm, tile->backbone->hidden, k);
     norm_heads(tile, k, ld, layer->n_kv_heads, layer->k_norm);
@@ -147,7 +146,7 @@ void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *c
     norm_heads(tile, v, ld, layer->n_kv_heads, NULL);
     for (size_t g = 0; g < layer->n_kv_heads; g++) {
         store_keys(tile, writable(lr_chunk_keys(&shape, chunk, g)), k + g * head_dim, ld, at,
-                   (size_t)chunk_tokens);
+                   (size_t)chunk->n_tokens);
         float *values = writable(lr_chunk_values(&shape, chunk, g)) + at * head_dim;
         for (size_t r = 0; r < tile->rows; r++)
             memcpy(values + r * head_dim, v + r * ld + g * head_dim, head_dim * sizeof *values);
