@@ -7,12 +7,13 @@
 
 #define MAX_SIDE 65536
 #define MAX_PRECISION 22
+#define TAP_STEP 4
 #define STRIP 16 /* rows of the result made between two stretches of the horizontal pass */
 
 /* One axis: output i is the weighted sum of inputs lo[i] .. lo[i] + n_taps[i] - 1. */
 typedef struct axis {
     int in, out;
-    size_t max_taps;  /* a row of weights; those past n_taps are 0 */
+    size_t max_taps;  /* a row of weights */
     int precision;    /* weights are multiples of 2^-precision */
     int32_t *lo, *n_taps; /* [out] */
     int16_t *weights;     /* [out, max_taps] */
@@ -60,6 +61,20 @@ static void place_taps(axis *a, size_t i, lr_filter filter, double *w)
     a->n_taps[i] = n;
 }
 
+/* Makes the number of taps of output i a multiple of TAP_STEP where the axis is long enough, by taps of
+ * weight 0 after the true ones or, at the far end, before them: the kernels work so many at a time. */
+static void widen_taps(axis *a, size_t i, double *w)
+{
+    int n = a->n_taps[i], wide = (n + TAP_STEP - 1) / TAP_STEP * TAP_STEP;
+    if (wide > a->in) return;
+    int lo = a->lo[i] + wide <= a->in ? a->lo[i] : a->in - wide, before = a->lo[i] - lo;
+    memmove(w + before, w, (size_t)n * sizeof(*w));
+    for (int j = 0; j < before; j++)
+        w[j] = 0;
+    a->lo[i] = lo;
+    a->n_taps[i] = wide;
+}
+
 /* The most bits for which the axis's largest weight still fits in int16. */
 static int precision_for(double largest)
 {
@@ -77,7 +92,8 @@ static void axis_free(axis *a)
     lr_free(a->weights);
 }
 
-static lr_status axis_init(axis *a, lr_filter filter, int in, int out, lr_error *err)
+/* `wide`: as widen_taps. */
+static lr_status axis_init(axis *a, lr_filter filter, int in, int out, bool wide, lr_error *err)
 {
     lr_status st = LR_OK;
     double *w = NULL;
@@ -86,6 +102,7 @@ static lr_status axis_init(axis *a, lr_filter filter, int in, int out, lr_error 
     *a = (axis){.in = in, .out = out};
     if (in == out) return LR_OK;
     a->max_taps = (size_t)ceil((filter == LR_BICUBIC ? 2 : 1) * (scale > 1 ? scale : 1)) * 2 + 1;
+    a->max_taps = (a->max_taps + TAP_STEP - 1) / TAP_STEP * TAP_STEP;
     if (!lr_mul_size(a->max_taps, (size_t)out, &count))
         LR_FAIL(LR_E_NOMEM, "weights of a resize from %d to %d do not fit in memory", in, out);
     LR_TRY(LR_NEW(&a->lo, (size_t)out, "taps of a resize", err));
@@ -93,8 +110,10 @@ static lr_status axis_init(axis *a, lr_filter filter, int in, int out, lr_error 
     LR_TRY(LR_NEW(&a->weights, count, "weights of a resize", err));
     LR_TRY(LR_NEW(&w, count, "weights of a resize", err));
     double largest = 0;
-    for (size_t i = 0; i < (size_t)out; i++)
+    for (size_t i = 0; i < (size_t)out; i++) {
         place_taps(a, i, filter, w + i * a->max_taps);
+        if (wide) widen_taps(a, i, w + i * a->max_taps);
+    }
     for (size_t i = 0; i < count; i++)
         largest = w[i] > largest ? w[i] : largest;
     a->precision = precision_for(largest);
@@ -120,8 +139,8 @@ lr_status lr_resize_create(lr_resize **out, lr_filter filter, int in_width, int 
                     "cannot resize a picture of %d x %d to %d x %d: sides go from 1 to %d", in_width,
                     in_height, out_width, out_height, MAX_SIDE);
     LR_TRY(LR_NEW(&plan, 1, "plan of a resize", err));
-    LR_TRY(axis_init(&plan->x, filter, in_width, out_width, err));
-    LR_TRY(axis_init(&plan->y, filter, in_height, out_height, err));
+    LR_TRY(axis_init(&plan->x, filter, in_width, out_width, true, err));
+    LR_TRY(axis_init(&plan->y, filter, in_height, out_height, false, err));
     *out = plan;
     plan = NULL;
 done:

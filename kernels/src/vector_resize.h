@@ -38,50 +38,108 @@ static ints window_at_start(const uint8_t *src, size_t stride, ptrdiff_t first)
     return ints_load(lanes);
 }
 
-/* Sums of one pixel of the result, [lane][red, green, blue, 0], plus `half`. */
-SIMD ints row_pixel(const uint8_t *src, size_t stride, ptrdiff_t lo, size_t n, const int16_t *w,
-                    ints half)
+/* A window of four taps of one pixel: its pixels, and their weights in pairs. */
+typedef struct tap_window {
+    ptrdiff_t first;
+    ints weights_0_1, weights_2_3;
+} tap_window;
+
+SIMD tap_window full_window(ptrdiff_t first, const int16_t *w)
 {
-    ints sum = half;
-    for (size_t j = 0; j < n; j += 4) {
-        uint64_t four;
-        ptrdiff_t first = lo + (ptrdiff_t)j;
-        if (n - j >= 4) {
-            memcpy(&four, w + j, sizeof(four));
-        } else {
-            four = last_weights(w + j, n - j);
-            first -= (ptrdiff_t)(4 - (n - j));
-        }
-        ints window = first >= 2 ? ints_load_lanes(src + 3 * (first + 4) - 16, stride)
-                                 : window_at_start(src, stride, first);
-        sum = ints_add(sum, ints_madd(ints_shuffle(window, taps_0_1), ints_all((int32_t)four)));
-        sum = ints_add(sum, ints_madd(ints_shuffle(window, taps_2_3), ints_all((int32_t)(four >> 32))));
-    }
-    return sum;
+    int32_t pair[2];
+    memcpy(pair, w, sizeof(pair));
+    return (tap_window){first, ints_all(pair[0]), ints_all(pair[1])};
 }
 
-/* INTS_LANES rows (`used` of them written; the others repeat one that is there: stride 0). */
-static void resize_some_rows(uint8_t *dst, size_t dst_stride, const uint8_t *src, size_t src_stride,
-                             size_t used, size_t out_width, const int32_t *lo,
-                             const int32_t *n_taps, const int16_t *weights, size_t max_taps,
-                             int precision)
+/* The last `left` < 4 taps, as the end of a window that begins before them. */
+SIMD tap_window last_window(ptrdiff_t first, const int16_t *w, size_t left)
 {
-    const ints half = ints_all(precision > 0 ? 1 << (precision - 1) : 0);
-    for (size_t x = 0; x < out_width; x += 4) {
-        size_t count = out_width - x < 4 ? out_width - x : 4;
-        ints pixel[4] = {half, half, half, half};
-        for (size_t p = 0; p < count; p++)
-            pixel[p] = ints_shift_right(row_pixel(src, src_stride, lo[x + p], (size_t)n_taps[x + p],
-                                                  weights + (x + p) * max_taps, half),
-                                        precision);
-        uint8_t lanes[INTS_LANES][16];
-        ints_store(lanes, ints_shuffle(ints_pack(pixel[0], pixel[1], pixel[2], pixel[3]),
-                                       drop_fourth));
-        for (size_t r = 0; r < used; r++)
-            if (count == 4)
-                memcpy(dst + r * dst_stride + 3 * x, lanes[r], 12);
-            else
-                memcpy(dst + r * dst_stride + 3 * x, lanes[r], 3 * count);
+    uint64_t four = last_weights(w, left);
+    return (tap_window){first - (ptrdiff_t)(4 - left), ints_all((int32_t)four),
+                        ints_all((int32_t)(four >> 32))};
+}
+
+SIMD ints add_window(ints sum, tap_window t, const uint8_t *src, size_t stride)
+{
+    ints pixels = t.first >= 2 ? ints_load_lanes(src + 3 * (t.first + 4) - 16, stride)
+                               : window_at_start(src, stride, t.first);
+    sum = ints_add(sum, ints_madd(ints_shuffle(pixels, taps_0_1), t.weights_0_1));
+    return ints_add(sum, ints_madd(ints_shuffle(pixels, taps_2_3), t.weights_2_3));
+}
+
+typedef struct taps {
+    ptrdiff_t lo;
+    size_t n;
+    const int16_t *weights;
+} taps;
+
+/* Sums of one pixel of the result in `groups` (1 or 2) times INTS_LANES rows, each [lane][red, green,
+ * blue, 0], added to sum[0 .. groups). */
+SIMD void row_pixel(ints *sum, const size_t groups, const uint8_t *src, size_t stride, taps t)
+{
+    const uint8_t *second = src + INTS_LANES * stride;
+    ints sum0 = sum[0], sum1 = sum[groups - 1];
+    size_t j = 0;
+    for (; j + 4 <= t.n; j += 4) {
+        tap_window window = full_window(t.lo + (ptrdiff_t)j, t.weights + j);
+        sum0 = add_window(sum0, window, src, stride);
+        if (groups > 1) sum1 = add_window(sum1, window, second, stride);
+    }
+    if (j < t.n) {
+        tap_window window = last_window(t.lo + (ptrdiff_t)j, t.weights + j, t.n - j);
+        sum0 = add_window(sum0, window, src, stride);
+        if (groups > 1) sum1 = add_window(sum1, window, second, stride);
+    }
+    sum[0] = sum0;
+    if (groups > 1) sum[1] = sum1;
+}
+
+/* What a pass along rows works with. */
+typedef struct row_pass {
+    size_t dst_stride, src_stride;
+    size_t out_width;
+    const int32_t *lo, *n_taps;
+    const int16_t *weights;
+    size_t max_taps;
+    int precision;
+} row_pass;
+
+/* `count` (1 to 4) pixels of `used` rows from four vectors of sums. */
+SIMD void store_pixels(uint8_t *dst, size_t dst_stride, size_t used, size_t count,
+                       const ints sums[4][2], size_t group, int precision)
+{
+    ints shifted[4];
+    uint8_t lanes[INTS_LANES][16];
+    for (size_t p = 0; p < 4; p++)
+        shifted[p] = ints_shift_right(sums[p][group], precision);
+    ints bytes = ints_pack(shifted[0], shifted[1], shifted[2], shifted[3]);
+    ints_store(lanes, ints_shuffle(bytes, drop_fourth));
+    for (size_t r = 0; r < used; r++)
+        if (count == 4)
+            memcpy(dst + r * dst_stride, lanes[r], 12);
+        else
+            memcpy(dst + r * dst_stride, lanes[r], 3 * count);
+}
+
+/* `groups` times INTS_LANES rows, of which the first `used` of each group are written (with a source
+ * stride of 0 the others repeat the first). */
+SIMD void resize_some_rows(const row_pass *pass, uint8_t *dst, const uint8_t *src,
+                           const size_t src_stride, const size_t used, const size_t groups)
+{
+    const ints half = ints_all(pass->precision > 0 ? 1 << (pass->precision - 1) : 0);
+    for (size_t x = 0; x < pass->out_width; x += 4) {
+        size_t count = pass->out_width - x < 4 ? pass->out_width - x : 4;
+        ints sums[4][2];
+        for (size_t p = 0; p < 4; p++) {
+            sums[p][0] = sums[p][1] = half;
+            if (p < count)
+                row_pixel(sums[p], groups, src, src_stride,
+                          (taps){pass->lo[x + p], (size_t)pass->n_taps[x + p],
+                                 pass->weights + (x + p) * pass->max_taps});
+        }
+        for (size_t g = 0; g < groups; g++)
+            store_pixels(dst + g * INTS_LANES * pass->dst_stride + 3 * x, pass->dst_stride, used,
+                         count, sums, g, pass->precision);
     }
 }
 
@@ -89,13 +147,15 @@ static void resize_rows_u8(uint8_t *dst, size_t dst_stride, const uint8_t *src, 
                            size_t rows, size_t out_width, const int32_t *lo, const int32_t *n_taps,
                            const int16_t *weights, size_t max_taps, int precision)
 {
+    const row_pass pass = {dst_stride, src_stride, out_width, lo, n_taps, weights, max_taps,
+                           precision};
     size_t r = 0;
+    for (; r + 2 * INTS_LANES <= rows; r += 2 * INTS_LANES)
+        resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, src_stride, INTS_LANES, 2);
     for (; r + INTS_LANES <= rows; r += INTS_LANES)
-        resize_some_rows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride,
-                         INTS_LANES, out_width, lo, n_taps, weights, max_taps, precision);
+        resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, src_stride, INTS_LANES, 1);
     for (; r < rows; r++)
-        resize_some_rows(dst + r * dst_stride, dst_stride, src + r * src_stride, 0, 1, out_width, lo,
-                         n_taps, weights, max_taps, precision);
+        resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, 0, 1, 1);
 }
 
 /* ------------------------------------------------------------------ along columns */
