@@ -252,7 +252,9 @@ static lr_status put_in_place(lr_set_writer *w, lr_error *err) {
         LR_FAIL(LR_E_EXISTS, "%s has come up meanwhile; --force replaces it", w->final_path);
     }
     if (there) {
+        struct stat left;
         LR_TRY(lr_format(&old, err, "%s.old", w->directory));
+        if (lstat(old, &left) == 0) LR_TRY(lr_remove_tree(old, err)); /* of an earlier failure */
         if (rename(w->final_path, old) != 0) {
             st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be moved aside", w->final_path);
             goto done;

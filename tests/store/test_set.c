@@ -1,0 +1,191 @@
+#include "set_case.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <signal.h>
+#include <unistd.h>
+
+static const set_case usual = {.dim = 8, .n_segments = 4, .n_frames = 7, .seed = 5,
+                               .model_hash = "aa", .key = "k1", .tokens = true};
+
+static size_t entries(const char *directory) {
+    size_t count = 0;
+    DIR *dir = opendir(directory);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));) {
+        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    }
+    closedir(dir);
+    return count;
+}
+
+static void test_set_reads_back_what_was_written(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "deep/er/talk.mp4");
+    lr_error err = {0};
+    lr_set *set = NULL;
+    lrt_assert_ok(write_set(path, &usual, &err), &err);
+    lrt_assert_ok(lr_set_verify(path, &err), &err);
+    lrt_assert_ok(lr_set_open(&set, path, &err), &err);
+    const lr_set_info *info = lr_set_info_of(set);
+    assert_int_equal(info->dim, 8);
+    assert_int_equal(info->n_segments, 4);
+    assert_int_equal(info->n_frames, 7);
+    assert_string_equal(info->model_hash, "aa");
+    assert_string_equal(info->context, "full");
+    assert_string_equal(info->recording, "talk.mp4");
+    for (size_t r = 0; r < 4; r++) {
+        float wanted[8];
+        case_vector(&usual, r, wanted);
+        assert_memory_equal(info->segments + 8 * r, wanted, sizeof wanted);
+        assert_true(info->segment_rows[r].start == 10.0 * (double)r);
+        assert_int_equal(info->segment_rows[r].end_token, 5 * r + 6);
+    }
+    assert_true(info->frame_rows[6].t == 0.6000000000000001 || info->frame_rows[6].t == 0.6);
+    lr_set_close(set);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+static void test_set_is_replaced_only_when_asked(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4");
+    lr_error err = {0};
+    lr_set *set = NULL;
+    set_case other = usual;
+    other.key = "k2";
+    lrt_assert_ok(write_set(path, &usual, &err), &err);
+    assert_int_equal(write_set(path, &other, &err), LR_E_EXISTS);
+    lr_error_clear(&err);
+    other.replace = true;
+    lrt_assert_ok(write_set(path, &other, &err), &err);
+    lrt_assert_ok(lr_set_open(&set, path, &err), &err);
+    assert_string_equal(lr_set_info_of(set)->key, "k2");
+    lr_set_close(set);
+    assert_int_equal(entries(dir), 1); /* nothing aside is left */
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+/* A full disk, as far as a process can make one: files may not grow past a limit. The set that was there
+ * stays whole, and nothing else is left. */
+static void test_full_disk_leaves_the_old_set(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4");
+    lr_error err = {0};
+    set_case large = usual;
+    large.dim = 512;
+    large.replace = true;
+    lrt_assert_ok(write_set(path, &usual, &err), &err);
+    struct rlimit old, small;
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = (struct rlimit){.rlim_cur = 4096, .rlim_max = old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    lr_status st = write_set(path, &large, &err);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(st, LR_E_IO);
+    assert_non_null(strstr(err.text, ".npy"));
+    lr_error_clear(&err);
+    lrt_assert_ok(lr_set_verify(path, &err), &err);
+    assert_int_equal(entries(dir), 1);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+static void test_verify_sees_every_change(void **state) {
+    (void)state;
+    static const char *const names[] = {"recording.npy", "segments.npy", "segments.jsonl", "frames.npy",
+                                        "frames.jsonl", "tokens.safetensors"};
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4");
+    lr_error err = {0};
+    lrt_assert_ok(write_set(path, &usual, &err), &err);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *file = lrt_path(path, names[i]);
+        size_t bytes = 0;
+        char *content = lrt_slurp(file, &bytes);
+        content[bytes - 3] ^= 1;
+        lrt_write(file, content, bytes);
+        assert_int_not_equal(lr_set_verify(path, &err), LR_OK);
+        lr_error_clear(&err);
+        unlink(file);
+        assert_int_not_equal(lr_set_verify(path, &err), LR_OK);
+        lr_error_clear(&err);
+        content[bytes - 3] ^= 1;
+        lrt_write(file, content, bytes);
+        lrt_assert_ok(lr_set_verify(path, &err), &err);
+        free(content);
+        free(file);
+    }
+    char *extra = lrt_path(path, "extra");
+    lrt_write(extra, "x", 1);
+    assert_int_equal(lr_set_verify(path, &err), LR_E_FORMAT);
+    free(extra);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+static void test_sets_are_found_below_directories_once(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir();
+    const char *names[] = {"b.mp4", "a/x.mp4", "a/y.mp4"};
+    lr_error err = {0};
+    for (size_t i = 0; i < 3; i++) {
+        char *path = lrt_path(dir, names[i]);
+        lrt_assert_ok(write_set(path, &usual, &err), &err);
+        free(path);
+    }
+    char *hidden = lrt_path(dir, ".c.mp4.part-1"), *a = lrt_path(dir, "a");
+    lrt_assert_ok(write_set(hidden, &usual, &err), &err);
+    const char *roots[] = {dir, a};
+    char **found = NULL;
+    size_t count = 0;
+    lrt_assert_ok(lr_set_find(roots, 2, &found, &count, &err), &err);
+    assert_int_equal(count, 3);
+    assert_non_null(strstr(found[0], "a/x.mp4"));
+    assert_non_null(strstr(found[2], "b.mp4"));
+    lr_set_find_free(found, count);
+    const char *nowhere[] = {"/nowhere/at/all"};
+    assert_int_equal(lr_set_find(nowhere, 1, &found, &count, &err), LR_E_IO);
+    free(hidden);
+    free(a);
+    lrt_remove_temp_dir(dir);
+}
+
+static lr_status write_and_read(void *arg, lr_error *err) {
+    const char *path = arg;
+    lr_set *set = NULL;
+    set_case what = usual;
+    what.replace = true;
+    lr_status st = write_set(path, &what, err);
+    if (st == LR_OK) st = lr_set_open(&set, path, err);
+    if (st == LR_OK) st = lr_set_verify(path, err);
+    lr_set_close(set);
+    return st;
+}
+
+static void test_set_survives_each_failing_allocation(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4");
+    lr_error err = {0};
+    assert_true(lrt_fail_each_allocation(write_and_read, path) > 20);
+    lrt_assert_ok(lr_set_verify(path, &err), &err);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_set_reads_back_what_was_written),
+        cmocka_unit_test(test_set_is_replaced_only_when_asked),
+        cmocka_unit_test(test_full_disk_leaves_the_old_set),
+        cmocka_unit_test(test_verify_sees_every_change),
+        cmocka_unit_test(test_sets_are_found_below_directories_once),
+        cmocka_unit_test(test_set_survives_each_failing_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
