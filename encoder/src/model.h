@@ -96,6 +96,10 @@ lr_status lr_weights_linear(lr_model *model, lr_linear **out, size_t n, size_t k
 lr_status lr_weights_linear_rows(lr_model *model, lr_linear **out, size_t first, size_t n,
                                  size_t total, size_t k, lr_error *err, const char *name, ...)
     LR_PRINTF(8, 9);
+/* A linear layer of the caller's own fp32 values [n, k] (a convolution as a matrix), which stay until
+ * lr_weights_prepare. `name` is for messages. */
+lr_status lr_weights_linear_values(lr_model *model, lr_linear **out, const float *values, size_t n,
+                                   size_t k, const char *name, lr_error *err);
 /* A linear layer stored as NAME.linear.weight with, when `clipped`, its four bounds
  * NAME.{input_min,input_max,output_min,output_max}. No bias. */
 lr_status lr_weights_dense(lr_model *model, lr_dense *out, bool clipped, size_t n, size_t k,

@@ -230,6 +230,18 @@ done:
     return st;
 }
 
+lr_status lr_weights_linear_values(lr_model *model, lr_linear **out, const float *values, size_t n,
+                                   size_t k, const char *name, lr_error *err)
+{
+    lr_weight_job *job = NULL;
+    lr_status st = new_job(model, out, name, &job, err);
+    if (st != LR_OK) return st;
+    job->parts[job->n_parts++].weight =
+        (lr_tensor){.dtype = LR_F32, .n_dims = 2, .dims = {n, k}, .data = values};
+    model->n_jobs++;
+    return LR_OK;
+}
+
 lr_status lr_weights_dense(lr_model *model, lr_dense *out, bool clipped, size_t n, size_t k,
                            lr_error *err, const char *name, ...)
 {
