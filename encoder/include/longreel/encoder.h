@@ -162,6 +162,9 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
 lr_status lr_backbone_memory(const lr_model *model, const lr_partition *partition, int rank,
                              size_t threads, size_t *bytes, lr_error *err);
 
+/* Floating-point operations of a forward pass over a sequence of n tokens. */
+double lr_backbone_flop(const lr_model *model, uint64_t n_tokens);
+
 /* Pooled means to vectors: sum [hidden] in fp64 over `count` tokens -> mean -> projection -> the first
  * `dim` values -> L2 norm 1, into out [dim]. All in fp64 until the last rounding. */
 lr_status lr_project(const lr_model *model, const double *sum, uint64_t count, size_t dim, float *out,

@@ -1,0 +1,32 @@
+/* How much work a forward pass is: 2 for each multiply-accumulate of matrix products and attention. */
+#include "model.h"
+
+static double linear_macs(const lr_linear *linear) {
+    return linear ? (double)lr_linear_n(linear) * (double)lr_linear_k(linear) : 0;
+}
+
+/* Keys that the rows of a sequence of n tokens see, all together. */
+static double keys_seen(const lr_mask *mask, uint64_t n) {
+    double keys = 0, dn = (double)n;
+    switch (mask->kind) {
+    case LR_MASK_FULL: keys = dn * dn; break;
+    case LR_MASK_CAUSAL: keys = dn * (dn + 1) / 2; break;
+    case LR_MASK_WINDOW: {
+        double r = mask->radius < n ? (double)mask->radius : dn - 1;
+        keys = dn * (2 * r + 1) - r * (r + 1); /* both ends cut a triangle off */
+        break;
+    }
+    }
+    return keys;
+}
+
+double lr_backbone_flop(const lr_model *model, uint64_t n_tokens) {
+    double macs = 0;
+    for (size_t i = 0; i < model->backbone.n_layers; i++) {
+        const lr_layer *l = &model->backbone.layers[i];
+        const lr_linear *all[] = {l->q, l->kv, l->o, l->gate_up, l->down, l->ple, l->ple_gate, l->ple_out};
+        for (size_t w = 0; w < sizeof all / sizeof *all; w++) macs += linear_macs(all[w]) * (double)n_tokens;
+        macs += 2 * keys_seen(&l->mask, n_tokens) * (double)(l->n_heads * l->head_dim);
+    }
+    return 2 * macs;
+}
