@@ -26,6 +26,15 @@
 #define Q_LD (MOST_HEAD_DIM + 16)
 #define S_LD (LR_ATTN_BLOCK + 16)
 
+/* The share of the next sub-block that a group has fetched ahead while it works: K panels are one
+ * stretch, V is keys [v_begin, v_end) of the sub-block. The last sub-block names itself. */
+typedef struct ahead {
+    const char *k;
+    size_t k_step; /* bytes for each step of a score tile */
+    const float *v;
+    size_t v_begin, v_end;
+} ahead;
+
 /* A group of rows against a sub-block. Key numbers count from the sub-block's first key. */
 typedef struct row_group {
     const float *q;          /* [height, Q_LD], padding rows zero */
@@ -36,41 +45,33 @@ typedef struct row_group {
     size_t begin[TILE_ROWS], end[TILE_ROWS]; /* keys that the row sees */
     size_t first, past;      /* keys that any row sees */
     float alpha[VW];         /* exp(m - m') of each row */
+    ahead next;
 } row_group;
 
-/* exp(x) for x <= 0 (-inf too) within 1.5 ulp; 0 below -87 (1.6e-38, which no sum with a term of 1
- * feels): x = n ln 2 + r, |r| <= ln(2) / 2, e^r = 1 + r + r^2 P(r), P the minimax polynomial of
- * degree 4 (relative error 3e-9). */
+/* exp(x) for x <= 0, -inf too; 0 below -87 (1.6e-38, which no sum with a term of 1 feels). */
 SIMD vec vec_exp_negative(vec x)
 {
-    const vec least = vec_all(-87.0f), magic = vec_all(0x1.8p23f);
-    vec clamped = vec_max(x, least);
-    vec bits = vec_fma(clamped, vec_all(0x1.715476p0f), magic); /* n, rounded, in the low bits */
-    vec n = vec_sub(bits, magic);
-    vec r = vec_fma(n, vec_all(-0x1.63p-1f), clamped); /* ln 2 in two parts, the first of 9 bits */
-    r = vec_fma(n, vec_all(0x1.bd0106p-13f), r);
-    vec p = vec_all(1.38145021e-3f);
-    p = vec_fma(p, r, vec_all(8.36874888e-3f));
-    p = vec_fma(p, r, vec_all(4.16683916e-2f));
-    p = vec_fma(p, r, vec_all(1.66665204e-1f));
-    p = vec_fma(p, r, vec_all(4.99999934e-1f));
-    vec e = vec_add(vec_fma(p, vec_mul(r, r), r), vec_all(1.0f));
-    return vec_zero_below(vec_scale_by_bits(e, bits), x, least);
+    return vec_zero_below(vec_exp(x), x, vec_all(-87.0f));
 }
 
 /* ------------------------------------------------------------------ scores */
 
 /* s[r][0 .. n_vecs * VW) = q[r] . k for vectors of keys at k0 and k1, one dimension every
- * LR_KEY_PANEL floats. height and n_vecs are constants in each caller. */
-SIMD void score_tile(float *s, const float *q, const float *k0, const float *k1, size_t head_dim,
-                     const size_t height, const size_t n_vecs)
+ * LR_KEY_PANEL floats; meanwhile fetches from `next` on. height and n_vecs are constants in each
+ * caller. */
+SIMD void score_tile(const row_group *g, float *s, const float *k0, const float *k1, size_t head_dim,
+                     const char *next, const size_t height, const size_t n_vecs)
 {
+    const float *q = g->q;
+    size_t next_step = g->next.k_step;
     vec sum[TILE_ROWS][2];
 #pragma GCC unroll 12
     for (size_t r = 0; r < height; r++) sum[r][0] = sum[r][1] = vec_zero();
     for (size_t d = 0; d < head_dim; d++) {
         vec a = vec_load(k0 + d * LR_KEY_PANEL);
         vec b = n_vecs > 1 ? vec_load(k1 + d * LR_KEY_PANEL) : a;
+        vec_prefetch_l2(next);
+        next += next_step;
 #pragma GCC unroll 12
         for (size_t r = 0; r < height; r++) {
             vec x = vec_all(q[r * Q_LD + d]);
@@ -90,17 +91,18 @@ SIMD void score_panels(const row_group *g, const float *panels, size_t head_dim,
                        const size_t height)
 {
     const size_t panel = LR_KEY_PANEL * head_dim;
-    for (size_t p = p0; p < p1;) {
+    const char *next = g->next.k;
+    for (size_t p = p0; p < p1; next += g->next.k_step * head_dim) {
         const float *k = panels + p * panel;
         float *s = g->s + p * LR_KEY_PANEL;
         if (VW < LR_KEY_PANEL) {
-            score_tile(s, g->q, k, k + VW, head_dim, height, 2);
+            score_tile(g, s, k, k + VW, head_dim, next, height, 2);
             p += 1;
         } else if (p + 1 < p1) {
-            score_tile(s, g->q, k, k + panel, head_dim, height, 2);
+            score_tile(g, s, k, k + panel, head_dim, next, height, 2);
             p += 2;
         } else {
-            score_tile(s, g->q, k, k, head_dim, height, 1);
+            score_tile(g, s, k, k, head_dim, next, height, 1);
             p += 1;
         }
     }
@@ -183,12 +185,17 @@ SIMD void value_tile(const row_group *g, const float *v, size_t v_key, size_t d0
                      const size_t height, const size_t n_vecs, const bool cut)
 {
     const float *p = g->s + g->first, *at = v + g->first * v_key + d0;
+    const float *next = g->next.v + g->next.v_begin * v_key + d0;
+    size_t next_begin = g->next.v_begin, next_keys = g->next.v_end - g->next.v_begin;
     vec sum[TILE_ROWS][2];
 #pragma GCC unroll 12
     for (size_t r = 0; r < height; r++) sum[r][0] = sum[r][1] = vec_zero();
     for (size_t j = g->first; j < g->past; j++, p++, at += v_key) {
         vec a = n_vecs > 1 || !cut ? vec_load(at) : vec_load_n(at, width);
         vec b = n_vecs < 2 ? a : cut ? vec_load_n(at + VW, width) : vec_load(at + VW);
+        vec_prefetch_l2(next);
+        if (n_vecs > 1) vec_prefetch_l2(next + VW);
+        next += j - next_begin < next_keys ? v_key : 0;
 #pragma GCC unroll 12
         for (size_t r = 0; r < height; r++) {
             vec x = vec_all(p[r * S_LD]);
@@ -282,20 +289,33 @@ static void copy_queries(float *copy, const lr_attn *a)
         memset(to, 0, a->head_dim * sizeof *to);
 }
 
+/* What group i of n_groups fetches of the sub-block after `key` (of the block). A sub-block is worked
+ * in BLOCK / (2 VW) score tiles of head_dim steps a group. */
+static ahead ahead_of(const lr_attn *a, size_t key, size_t i, size_t n_groups)
+{
+    size_t next = a->n_keys - key > LR_ATTN_BLOCK ? key + LR_ATTN_BLOCK : key;
+    size_t step = LR_ATTN_BLOCK * sizeof(float) / (LR_ATTN_BLOCK / (2 * VW)) / n_groups;
+    size_t share = step * a->head_dim * (LR_ATTN_BLOCK / (2 * VW));
+    return (ahead){.k = (const char *)(a->k_panels + next * a->head_dim) + i * share, .k_step = step,
+                   .v = a->v + next * a->v_key, .v_begin = i * LR_ATTN_BLOCK / n_groups,
+                   .v_end = (i + 1) * LR_ATTN_BLOCK / n_groups};
+}
+
 static void attn_block(const lr_attn *a)
 {
-    size_t rows = a->n_tokens * a->group;
+    size_t rows = a->n_tokens * a->group, n_groups = (rows + TILE_ROWS - 1) / TILE_ROWS;
     float *q = a->scratch;
     row_group g = {.s = q + round_up(rows, TILE_STEP) * Q_LD};
     copy_queries(q, a);
     for (size_t key = 0; key < a->n_keys; key += LR_ATTN_BLOCK) {
         size_t n = a->n_keys - key < LR_ATTN_BLOCK ? a->n_keys - key : LR_ATTN_BLOCK;
         const float *panels = a->k_panels + key * a->head_dim, *v = a->v + key * a->v_key;
-        for (size_t row0 = 0; row0 < rows; row0 += TILE_ROWS) {
-            size_t left = rows - row0;
+        for (size_t i = 0; i < n_groups; i++) {
+            size_t row0 = i * TILE_ROWS, left = rows - row0;
             if (!group_set(&g, a, row0, left < TILE_ROWS ? left : TILE_ROWS, a->first_key + key, n))
                 continue;
             g.q = q + row0 * Q_LD;
+            g.next = ahead_of(a, key, i, n_groups);
             scores(&g, panels, a->head_dim);
             softmax(&g);
             values(&g, v, a->v_key, a->head_dim);

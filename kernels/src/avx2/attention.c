@@ -1,5 +1,6 @@
-#include "simd.h"
+#include "ops.h"
 
+#include "../vector_math.h"
 #include "../attention_tile.h"
 
 /* a, b, .. h: keys 0 .. 7, eight dimensions each, to eight dimensions of eight keys at `to`,

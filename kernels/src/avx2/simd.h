@@ -114,13 +114,6 @@ SIMD float vec_reduce_add(vec a)
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
-/* a * 2^n for n = b - magic, where b holds the integer n in its low bits (see vec_exp_negative). */
-SIMD vec vec_scale_by_bits(vec a, vec b)
-{
-    return _mm256_castsi256_ps(
-        _mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(_mm256_castps_si256(b), 23)));
-}
-
 /* a where x >= least, else 0. */
 SIMD vec vec_zero_below(vec a, vec x, vec least)
 {
@@ -139,10 +132,15 @@ SIMD vec vec_high_bf16(const void *p)
     return _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)p), high));
 }
 
-/* Has the cache line of p brought to L1; p may be any address. */
+/* Has the cache line of p brought to L1, or to L2; p may be any address. */
 SIMD void vec_prefetch(const void *p)
 {
     _mm_prefetch(p, _MM_HINT_T0);
+}
+
+SIMD void vec_prefetch_l2(const void *p)
+{
+    _mm_prefetch(p, _MM_HINT_T1);
 }
 
 #endif

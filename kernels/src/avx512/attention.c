@@ -1,5 +1,6 @@
-#include "simd.h"
+#include "ops.h"
 
+#include "../vector_math.h"
 #include "../attention_tile.h"
 
 void lr_fill_attention_avx512(lr_kernels *table)

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define VW 16         /* floats of a vector */
 #define TILE_ROWS 12  /* rows of the micro-kernels, two vectors wide: 24 of 32 registers hold sums */
@@ -111,13 +112,6 @@ SIMD float vec_reduce_add(vec a)
     return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)));
 }
 
-/* a * 2^n for n = b - magic, where b holds the integer n in its low bits (see vec_exp_negative). */
-SIMD vec vec_scale_by_bits(vec a, vec b)
-{
-    return _mm512_castsi512_ps(
-        _mm512_add_epi32(_mm512_castps_si512(a), _mm512_slli_epi32(_mm512_castps_si512(b), 23)));
-}
-
 /* a where x >= least, else 0. */
 SIMD vec vec_zero_below(vec a, vec x, vec least)
 {
@@ -136,10 +130,15 @@ SIMD vec vec_high_bf16(const void *p)
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high));
 }
 
-/* Has the cache line of p brought to L1; p may be any address. */
+/* Has the cache line of p brought to L1, or to L2; p may be any address. */
 SIMD void vec_prefetch(const void *p)
 {
     _mm_prefetch(p, _MM_HINT_T0);
+}
+
+SIMD void vec_prefetch_l2(const void *p)
+{
+    _mm_prefetch(p, _MM_HINT_T1);
 }
 
 #endif
