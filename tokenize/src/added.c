@@ -103,6 +103,17 @@ static bool stands_alone(const char *text, size_t bytes, size_t begin, size_t en
     return end == bytes || !lr_is_word(lr_utf8_decode(text + end));
 }
 
+/* Where the spaces before `begin` start; never before `done_to`, to which the token before reaches. */
+static size_t strip_left(const char *text, size_t begin, size_t done_to)
+{
+    while (begin > 0) {
+        size_t previous = lr_utf8_previous(text, begin);
+        if (!lr_is_space(lr_utf8_decode(text + previous))) break;
+        begin = previous;
+    }
+    return begin > done_to ? begin : done_to;
+}
+
 lr_status lr_segments_push(lr_segments *segments, size_t begin, size_t end, int32_t id, lr_error *err)
 {
     lr_status st = LR_OK;
@@ -127,15 +138,12 @@ lr_status lr_added_split(lr_segments *out, const lr_added_set *set, const char *
         size_t begin = i, end = i + token->pattern.bytes;
         i = end; /* the search goes on here, whatever is stripped or discarded */
         if (token->single_word && !stands_alone(text, bytes, begin, end)) continue;
-        while (token->lstrip && begin > done_to) {
-            size_t previous = lr_utf8_previous(text, begin);
-            if (!lr_is_space(lr_utf8_decode(text + previous))) break;
-            begin = previous;
-        }
+        if (token->lstrip) begin = strip_left(text, begin, done_to);
         while (token->rstrip && end < bytes && lr_is_space(lr_utf8_decode(text + end)))
             end += lr_utf8_size(text + end);
         if (done_to < begin) LR_TRY(lr_segments_push(out, done_to, begin, -1, err));
-        LR_TRY(lr_segments_push(out, begin, end, token->id, err));
+        /* A token whose own text the one before has stripped vanishes, as in the library. */
+        if (begin < end) LR_TRY(lr_segments_push(out, begin, end, token->id, err));
         done_to = end;
     }
     if (done_to < bytes) LR_TRY(lr_segments_push(out, done_to, bytes, -1, err));

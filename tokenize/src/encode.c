@@ -77,7 +77,13 @@ lr_status lr_piece_prepend(lr_piece *piece, lr_buffer *out, const lr_text *conte
     LR_TRY(append(out, piece->text, piece->bytes, err));
     piece->text = out->data;
     piece->bytes = out->bytes;
-    if (piece->at_origin) piece->zero += content->bytes;
+    /* What is put before is aligned with the first character; nothing put before it aligns that
+     * with the piece's begin. */
+    size_t first = content->bytes ? 0 : lr_utf8_size(piece->text);
+    if (piece->zero > 0)
+        piece->zero += content->bytes;
+    else if (piece->at_origin)
+        piece->zero = first;
 done:
     return st;
 }

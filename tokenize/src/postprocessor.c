@@ -8,15 +8,11 @@ typedef struct item_list {
     size_t count, capacity;
 } item_list;
 
-static lr_status append(item_list *list, const int32_t *items, size_t n, lr_error *err)
+static lr_status append(item_list *list, int32_t item, lr_error *err)
 {
     lr_status st = LR_OK;
-    /* A template that repeats its sequence inside a Sequence doubles the list each time. */
-    if (n > 4096 || list->count + n > 4096)
-        LR_FAIL(LR_E_UNSUPPORTED, "post_processor: more than 4096 pieces");
-    LR_TRY(LR_GROW(&list->items, &list->capacity, list->count + n, "template", err));
-    if (n) memcpy(list->items + list->count, items, n * sizeof *items);
-    list->count += n;
+    LR_TRY(LR_GROW(&list->items, &list->capacity, list->count + 1, "template", err));
+    list->items[list->count++] = item;
 done:
     return st;
 }
@@ -33,15 +29,14 @@ static lr_status append_special(item_list *list, const json_t *special_tokens, c
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= LR_MAX_TOKEN_ID)
             LR_FAIL(LR_E_FORMAT, "%s.special_tokens: \"%.64s\" has a wrong id", place->text, name);
-        int32_t item = (int32_t)json_integer_value(id);
-        LR_TRY(append(list, &item, 1, err));
+        LR_TRY(append(list, (int32_t)json_integer_value(id), err));
     }
 done:
     return st;
 }
 
-static lr_status append_piece(item_list *list, const lr_tokenizer *t, const json_t *piece,
-                              const json_t *special_tokens, const lr_place *place, lr_error *err)
+static lr_status append_piece(item_list *list, const json_t *piece, const json_t *special_tokens,
+                              const lr_place *place, lr_error *err)
 {
     lr_status st = LR_OK;
     const json_t *sequence = json_object_get(piece, "Sequence");
@@ -53,7 +48,7 @@ static lr_status append_piece(item_list *list, const lr_tokenizer *t, const json
     if (special)
         LR_TRY(append_special(list, special_tokens, json_string_value(id), place, err));
     else if (strcmp(json_string_value(id), "A") == 0)
-        LR_TRY(append(list, t->template_items, t->n_template_items, err));
+        LR_TRY(append(list, LR_TEMPLATE_SEQUENCE, err));
     else
         LR_FAIL(LR_E_FORMAT, "%s: there is no sequence \"%.64s\" in a single text", place->text,
                 json_string_value(id));
@@ -67,16 +62,17 @@ static lr_status apply_template(lr_tokenizer *t, const json_t *processor, const 
     lr_status st = LR_OK;
     item_list list = {0};
     const json_t *single = json_object_get(processor, "single");
+    /* The library takes what the first made as a pair of texts for the second, or gives up. */
+    if (t->template_items) LR_FAIL(LR_E_UNSUPPORTED, "%s: more than one template", place->text);
     LR_TRY(lr_config_check_keys(processor, place, err, "type", "single", "pair", "special_tokens",
                                 NULL));
     if (!json_is_array(single)) LR_FAIL(LR_E_FORMAT, "%s.single is not a list", place->text);
     for (size_t i = 0; i < json_array_size(single); i++) {
         lr_place item = lr_place_item(place, "single", i);
-        LR_TRY(append_piece(&list, t, json_array_get(single, i),
+        LR_TRY(append_piece(&list, json_array_get(single, i),
                             json_object_get(processor, "special_tokens"), &item, err));
     }
     if (list.count == 0) LR_FAIL(LR_E_UNSUPPORTED, "%s: the template is empty", place->text);
-    lr_free(t->template_items);
     t->template_items = list.items;
     t->n_template_items = list.count;
     list.items = NULL;
@@ -110,10 +106,11 @@ lr_status lr_config_postprocessor(lr_tokenizer *t, const json_t *processor, cons
                                   lr_error *err)
 {
     lr_status st = LR_OK;
-    LR_TRY(LR_NEW(&t->template_items, 1, "template", err));
-    t->template_items[0] = LR_TEMPLATE_SEQUENCE;
-    t->n_template_items = 1;
     if (processor && !json_is_null(processor)) LR_TRY(apply_processor(t, processor, place, err));
+    if (!t->template_items) {
+        LR_TRY(LR_NEW(&t->template_items, 1, "template", err));
+        t->template_items[t->n_template_items++] = LR_TEMPLATE_SEQUENCE;
+    }
     for (size_t i = 0; i < t->n_template_items; i++)
         if (t->template_items[i] == LR_TEMPLATE_SEQUENCE) return LR_OK;
     LR_FAIL(LR_E_UNSUPPORTED, "%s: the template leaves the text out", place->text);
