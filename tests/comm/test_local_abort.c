@@ -260,8 +260,8 @@ static lr_status chain_middle(chain *c, lr_comm *comm, lr_error *err)
         RANK_CHECK(lr_comm_wait(comm, send, NULL, NULL) == LR_E_PEER);
     }
 done:
-    lr_comm_release(comm, receive);
     lr_comm_release(comm, send);
+    lr_comm_release(comm, receive);
     return st;
 }
 

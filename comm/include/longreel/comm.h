@@ -10,9 +10,9 @@
  * reason. A wait that lasts longer than the peer time limit aborts the group.
  *
  * Memory: once a call of a rank has failed because of an abort, the rank may no longer read what it
- * received. A receive whose data was sent on is released after that send has been waited for. A rank
- * that gives up aborts first, then releases. Thus a sender has its memory back after wait or release,
- * however the run ends. */
+ * received. A receive whose data was sent on is released after that send. A rank that gives up aborts
+ * first, then releases. Thus a sender has its memory back after wait or release, however the run
+ * ends. */
 #ifndef LONGREEL_COMM_H
 #define LONGREEL_COMM_H
 

@@ -1,8 +1,9 @@
 /* The sharding of a sequence and the exchange of keys and values, in ascending order of the sequence.
  *
  * A sequence of n tokens is cut in chunks of `chunk` tokens counted from its start (the last one
- * shorter). Rank r owns chunks [first_chunk[r], first_chunk[r+1]): whole chunks, as even as they come,
- * none where there are fewer chunks than ranks. */
+ * shorter). Rank r owns chunks [first_chunk[r], first_chunk[r+1]): whole chunks, as even as they come
+ * (the first n_chunks % n_ranks ranks own one more), none for the last ranks where there are fewer
+ * chunks than ranks. */
 #ifndef LONGREEL_RING_H
 #define LONGREEL_RING_H
 
@@ -50,10 +51,12 @@ typedef struct lr_chunk_header {
 typedef struct lr_kv_shape {
     size_t n_kv_heads, head_dim;
 } lr_kv_shape;
-size_t lr_chunk_bytes(const lr_kv_shape *shape, uint64_t n_tokens); /* header + payload */
+/* Header and payload; SIZE_MAX when that does not fit. */
+size_t lr_chunk_bytes(const lr_kv_shape *shape, uint64_t n_tokens);
 const float *lr_chunk_keys(const lr_kv_shape *shape, const lr_chunk_header *chunk, size_t kv_head);
 const float *lr_chunk_values(const lr_kv_shape *shape, const lr_chunk_header *chunk, size_t kv_head);
-/* Fills header fields and the checksum once the payload is written. */
+/* Fills header fields and the checksum once the payload is written, all of it: the unused columns of
+ * the last K panel too. */
 void lr_chunk_seal(lr_chunk_header *chunk, const lr_partition *p, uint32_t layer, uint64_t sequence,
                    uint64_t index, const lr_kv_shape *shape);
 
@@ -62,12 +65,15 @@ void lr_chunk_seal(lr_chunk_header *chunk, const lr_partition *p, uint32_t layer
 typedef lr_status (*lr_chunk_visit)(void *arg, const lr_chunk_header *chunk, lr_error *err);
 
 typedef struct lr_ring_stats {
-    uint64_t chunks_seen, keys_seen; /* by this rank's queries */
+    uint64_t chunks_seen, keys_seen; /* by this rank's queries; a key that any of them sees counts */
     uint64_t chunks_sent, bytes_sent;
     uint64_t chunks_passed;          /* forwarded without being looked at */
     double seconds_waiting;
 } lr_ring_stats;
 
+/* RING: link r -> r + 1 carries, in ascending order, each chunk that r + 1 or a rank after it, up to
+ * the one before the chunk's owner, needs (full mask, no rank without queries: all but r + 1's own).
+ * ALL_GATHER and HALO: each chunk goes straight from its owner to each rank that needs it. */
 typedef enum lr_schedule {
     LR_SCHEDULE_AUTO,  /* one rank: none; window: halo; full: ring, below four chunks a rank all-gather */
     LR_SCHEDULE_RING,
@@ -97,7 +103,8 @@ size_t lr_exchange_scratch(const lr_exchange *exchange);
  * token range, size), each checksum, and at the end that the keys seen are exactly those the mask
  * asks for; any fault is LR_E_COVERAGE naming layer, chunk and ranks, and aborts the group. Ranks
  * without queries pass chunks on. Collective: all ranks of comm call it for the same layers in the
- * same order. */
+ * same order. A failure of `visit` or a cancellation aborts the group too. `stats` (may be NULL) is
+ * set to this exchange's. When it returns, nobody reads `own` any more, however it ended. */
 lr_status lr_exchange_run(const lr_exchange *exchange, lr_chunk_visit visit, void *arg,
                           lr_ring_stats *stats, lr_error *err);
 
