@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 size_t check_tables(const lr_kernels *out[CHECK_MOST_TABLES])
 {
@@ -35,6 +37,22 @@ uint8_t *guarded_bytes(size_t bytes, float **block)
     size_t n = (bytes + 3) / 4;
     *block = lrt_guarded(n);
     return (uint8_t *)(*block + n) - bytes;
+}
+
+uint8_t *front_guarded_bytes(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_true(bytes <= page);
+    uint8_t *pages = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, page, PROT_READ | PROT_WRITE), 0);
+    return pages + page;
+}
+
+void front_guarded_free(uint8_t *bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    munmap(bytes - page, 2 * page);
 }
 
 float *guarded_normal(lrt_random *random, size_t n, float deviation)

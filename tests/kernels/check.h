@@ -56,6 +56,10 @@ void bench_rows_slot(const rows_slot *slot, const char *only);
 void check_same_bits(const char *what, const float *a, const float *b, size_t n);
 /* `bytes` bytes that end where a page begins that cannot be touched. */
 uint8_t *guarded_bytes(size_t bytes, float **block);
+/* `bytes` bytes, at most a page, that begin where a page ends that cannot be touched; freed with
+ * front_guarded_free. */
+uint8_t *front_guarded_bytes(size_t bytes);
+void front_guarded_free(uint8_t *bytes);
 /* Fills x with floats of all kinds of alignment; returns x. */
 float *guarded_normal(lrt_random *random, size_t n, float deviation);
 
@@ -77,7 +81,7 @@ void test_activations_keep_infinities_and_nans(void **state);
 void test_rope_half_turns_each_head(void **state);
 void test_sum_rows_adds_in_ascending_order(void **state);
 void test_dot_is_within_its_bound(void **state);
-void test_clamp_and_relu_keep_nans(void **state);
+void test_clamp_and_relu_keep_nans_and_signs_of_zero(void **state);
 void test_every_bf16_value_converts(void **state);
 void test_every_f16_value_converts(void **state);
 void bench_elementwise(const char *only);

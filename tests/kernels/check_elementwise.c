@@ -104,22 +104,25 @@ const rows_slot check_elementwise_slots[] = {
 const size_t check_n_elementwise_slots =
     sizeof(check_elementwise_slots) / sizeof(*check_elementwise_slots);
 
-void test_clamp_and_relu_keep_nans(void **state)
+void test_clamp_and_relu_keep_nans_and_signs_of_zero(void **state)
 {
     (void)state;
     const lr_kernels *tables[CHECK_MOST_TABLES];
     size_t n_tables = check_tables(tables);
     for (size_t t = 0; t < n_tables; t++)
-        for (size_t n = 1; n <= 33; n++) {
-            float x[33], y[33];
-            for (size_t i = 0; i < n; i++)
+        for (size_t n = 2; n <= 34; n += 2) {
+            float x[34], y[2][34];
+            for (size_t i = 0; i < n; i += 2) {
                 x[i] = NAN;
-            tables[t]->clamp(y, x, -1, 1, n);
-            for (size_t i = 0; i < n; i++)
-                assert_true(isnan(y[i]));
-            tables[t]->relu(y, x, n);
-            for (size_t i = 0; i < n; i++)
-                assert_true(isnan(y[i]));
+                x[i + 1] = i % 4 ? 0.0f : -0.0f;
+            }
+            tables[t]->clamp(y[0], x, 0, 1, n);
+            tables[t]->relu(y[1], x, n);
+            for (size_t i = 0; i < n; i += 2)
+                for (size_t k = 0; k < 2; k++) {
+                    assert_true(isnan(y[k][i]));
+                    check_same_bits("zero", x + i + 1, y[k] + i + 1, 1);
+                }
         }
 }
 

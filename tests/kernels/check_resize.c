@@ -230,33 +230,44 @@ void test_resize_equals_the_fixtures(void **state)
 
 /* ------------------------------------------------------------------ slots, errors */
 
-/* One output with 1 .. 40 taps anywhere in a short row: loads stay inside the row. */
+/* One output with n taps from lo on of the shortest rows that hold them, which `src` points to. */
+static void check_rows_slot_at(uint8_t *src, size_t rows, int32_t lo, int32_t n, lrt_random *random)
+{
+    const lr_kernels *tables[CHECK_MOST_TABLES];
+    size_t n_tables = check_tables(tables), line = 3 * (size_t)(lo + n);
+    float *dst_block, *weight_block;
+    uint8_t *dst = guarded_bytes(3 * rows, &dst_block), *expected = malloc(3 * rows);
+    int16_t *w = (int16_t *)(void *)guarded_bytes(2 * (size_t)n, &weight_block);
+    assert_non_null(expected);
+    for (size_t i = 0; i < line * rows; i++)
+        src[i] = (uint8_t)lrt_next(random);
+    for (int32_t j = 0; j < n; j++)
+        w[j] = (int16_t)lrt_between(random, -9000, 12000);
+    tables[0]->resize_rows_u8(expected, 3, src, line, rows, 1, &lo, &n, w, (size_t)n, 16);
+    for (size_t t = 1; t < n_tables; t++) {
+        tables[t]->resize_rows_u8(dst, 3, src, line, rows, 1, &lo, &n, w, (size_t)n, 16);
+        assert_memory_equal(dst, expected, 3 * rows);
+    }
+    lrt_guarded_free(dst_block);
+    lrt_guarded_free(weight_block);
+    free(expected);
+}
+
+/* Loads neither end after a short row nor begin before it, with 1 to 40 taps anywhere in it. */
 void test_resize_slots_stay_inside_their_pictures(void **state)
 {
     (void)state;
-    const lr_kernels *tables[CHECK_MOST_TABLES];
-    size_t n_tables = check_tables(tables);
     lrt_random random;
     lrt_random_init(&random, 42);
     for (int32_t n = 1; n <= 40; n++)
         for (int32_t lo = 0; lo < 8; lo++) {
-            size_t rows = 1 + (size_t)(n + lo) % 9, line = 3 * (size_t)(lo + n);
-            float *src_block, *dst_block, *weight_block;
-            uint8_t *src = guarded_bytes(line * rows, &src_block), expected[9 * 3];
-            uint8_t *dst = guarded_bytes(3 * rows, &dst_block);
-            int16_t *w = (int16_t *)(void *)guarded_bytes(2 * (size_t)n, &weight_block);
-            for (size_t i = 0; i < line * rows; i++)
-                src[i] = (uint8_t)lrt_next(&random);
-            for (int32_t j = 0; j < n; j++)
-                w[j] = (int16_t)lrt_between(&random, -9000, 12000);
-            tables[0]->resize_rows_u8(expected, 3, src, line, rows, 1, &lo, &n, w, (size_t)n, 16);
-            for (size_t t = 1; t < n_tables; t++) {
-                tables[t]->resize_rows_u8(dst, 3, src, line, rows, 1, &lo, &n, w, (size_t)n, 16);
-                assert_memory_equal(dst, expected, 3 * rows);
-            }
-            lrt_guarded_free(src_block);
-            lrt_guarded_free(dst_block);
-            lrt_guarded_free(weight_block);
+            size_t rows = 1 + (size_t)(n + lo) % 19, bytes = 3 * (size_t)(lo + n) * rows;
+            float *block;
+            check_rows_slot_at(guarded_bytes(bytes, &block), rows, lo, n, &random);
+            lrt_guarded_free(block);
+            uint8_t *front = front_guarded_bytes(bytes);
+            check_rows_slot_at(front, rows, lo, n, &random);
+            front_guarded_free(front);
         }
 }
 
