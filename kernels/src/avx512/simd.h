@@ -18,7 +18,7 @@ typedef __m512 vec;
 /* The first n lanes, 0 <= n; all from VW on. */
 SIMD __mmask16 vec_first(size_t n)
 {
-    return n >= VW ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1u);
+    return (__mmask16)(n >= VW ? 0xffffu : (1u << n) - 1u);
 }
 
 SIMD vec vec_zero(void)
