@@ -12,7 +12,7 @@ lr_status lr_builder_init(lr_builder *b, int32_t bos, int32_t eos, lr_error *err
 void lr_builder_free(lr_builder *b)
 {
     lr_layout_free(b->layout);
-    lr_scratch_free(&b->scratch);
+    lr_encode_scratch_free(&b->scratch);
     for (size_t i = 0; i < LR_STAMP_CACHE; i++) {
         lr_ids_free(&b->stamps[0][i].ids);
         lr_ids_free(&b->stamps[1][i].ids);

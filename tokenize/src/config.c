@@ -49,7 +49,7 @@ lr_status lr_config_string(const json_t **out, const json_t *object, const char 
     return lr_fail(err, LR_E_FORMAT, "%s.%s is not a string", place->text, key);
 }
 
-lr_status lr_config_bool(bool *out, const json_t *object, const char *key, bool fallback,
+lr_status lr_tokenizer_config_bool(bool *out, const json_t *object, const char *key, bool fallback,
                          const lr_place *place, lr_error *err)
 {
     const json_t *value = json_object_get(object, key);
@@ -173,7 +173,7 @@ static lr_status read_split(lr_pretokenizer *p, const json_t *object, const lr_p
     p->kind = LR_PRETOKENIZE_SPLIT;
     LR_TRY(lr_config_check_keys(object, place, err, "type", "pattern", "behavior", "invert", NULL));
     LR_TRY(string_pattern(&p->pattern, object, place, err));
-    LR_TRY(lr_config_bool(&p->invert, object, "invert", false, place, err));
+    LR_TRY(lr_tokenizer_config_bool(&p->invert, object, "invert", false, place, err));
     LR_TRY(lr_config_string(&behavior, object, "behavior", place, err));
     while (i < n && strcmp(behaviors[i], json_string_value(behavior)) != 0)
         i++;
@@ -201,7 +201,7 @@ static lr_status read_scheme(lr_pretokenizer *p, const json_t *object, const lr_
     else
         LR_FAIL(LR_E_UNSUPPORTED, "%s: the prepend_scheme \"%s\" is not supported", place->text,
                 name ? name : "?");
-    LR_TRY(lr_config_bool(&prefix, object, "add_prefix_space", true, place, err));
+    LR_TRY(lr_tokenizer_config_bool(&prefix, object, "add_prefix_space", true, place, err));
     if (!prefix && p->prepend != LR_PREPEND_NEVER)
         LR_FAIL(LR_E_FORMAT, "%s: add_prefix_space does not match the prepend_scheme", place->text);
 done:
@@ -222,7 +222,7 @@ static lr_status read_metaspace(lr_pretokenizer *p, const json_t *object, const 
     if (bytes == 0 || lr_utf8_size(json_string_value(replacement)) != bytes)
         LR_FAIL(LR_E_FORMAT, "%s.replacement is not one character", place->text);
     LR_TRY(copy_string(&p->pattern, replacement, err));
-    LR_TRY(lr_config_bool(&p->split, object, "split", true, place, err));
+    LR_TRY(lr_tokenizer_config_bool(&p->split, object, "split", true, place, err));
     LR_TRY(read_scheme(p, object, place, err));
 done:
     return st;
@@ -293,9 +293,9 @@ lr_status lr_config_model(lr_tokenizer *t, const json_t *model, lr_error *err)
         LR_FAIL(LR_E_UNSUPPORTED, "model.dropout is set, which is not supported");
     LR_TRY(must_be_unset(model, "continuing_subword_prefix", err));
     LR_TRY(must_be_unset(model, "end_of_word_suffix", err));
-    LR_TRY(lr_config_bool(&t->fuse_unk, model, "fuse_unk", false, &place, err));
-    LR_TRY(lr_config_bool(&t->byte_fallback, model, "byte_fallback", false, &place, err));
-    LR_TRY(lr_config_bool(&t->ignore_merges, model, "ignore_merges", false, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&t->fuse_unk, model, "fuse_unk", false, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&t->byte_fallback, model, "byte_fallback", false, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&t->ignore_merges, model, "ignore_merges", false, &place, err));
     LR_TRY(find_unk(t, model, err));
     for (unsigned b = 0; b < 256; b++) {
         char name[8];
@@ -321,11 +321,11 @@ static lr_status read_added(lr_tokenizer *t, size_t i, const json_t *object, int
     const json_t *content, *id = json_object_get(object, "id");
     if (!json_is_object(object)) LR_FAIL(LR_E_FORMAT, "%s is not an object", place.text);
     LR_TRY(lr_config_string(&content, object, "content", &place, err));
-    LR_TRY(lr_config_bool(&token->single_word, object, "single_word", false, &place, err));
-    LR_TRY(lr_config_bool(&token->lstrip, object, "lstrip", false, &place, err));
-    LR_TRY(lr_config_bool(&token->rstrip, object, "rstrip", false, &place, err));
-    LR_TRY(lr_config_bool(&token->special, object, "special", false, &place, err));
-    LR_TRY(lr_config_bool(&token->normalized, object, "normalized", !token->special, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&token->single_word, object, "single_word", false, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&token->lstrip, object, "lstrip", false, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&token->rstrip, object, "rstrip", false, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&token->special, object, "special", false, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&token->normalized, object, "normalized", !token->special, &place, err));
     LR_TRY(copy_string(&token->content, content, err));
     if (token->content.bytes == 0) LR_FAIL(LR_E_FORMAT, "%s has no content", place.text);
     const lr_vocab_entry *known = lr_vocab_find(&t->vocab, token->content.data, token->content.bytes);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void lr_scratch_free(lr_scratch *scratch)
+void lr_encode_scratch_free(lr_scratch *scratch)
 {
     lr_free(scratch->raw.list);
     lr_free(scratch->normalized.list);
@@ -179,6 +179,6 @@ lr_status lr_tokenizer_encode(const lr_tokenizer *tokenizer, const char *text, s
     }
 done:
     if (st != LR_OK) ids->count = held;
-    lr_scratch_free(&scratch);
+    lr_encode_scratch_free(&scratch);
     return st;
 }

@@ -36,7 +36,7 @@ typedef struct lr_scratch {
     uint64_t *heap;
     size_t heap_capacity;
 } lr_scratch;
-void lr_scratch_free(lr_scratch *scratch);
+void lr_encode_scratch_free(lr_scratch *scratch);
 
 /* The slice [begin, end). */
 lr_piece lr_piece_slice(const lr_piece *piece, size_t begin, size_t end);

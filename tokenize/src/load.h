@@ -20,7 +20,7 @@ lr_status lr_config_check_keys(const json_t *object, const lr_place *place, lr_e
 lr_status lr_config_string(const json_t **out, const json_t *object, const char *key,
                            const lr_place *place, lr_error *err);
 /* A true/false member; absent or null: `fallback`. */
-lr_status lr_config_bool(bool *out, const json_t *object, const char *key, bool fallback,
+lr_status lr_tokenizer_config_bool(bool *out, const json_t *object, const char *key, bool fallback,
                          const lr_place *place, lr_error *err);
 
 lr_status lr_config_normalizer(lr_tokenizer *tokenizer, const json_t *normalizer, const lr_place *place,
