@@ -177,3 +177,12 @@ lr_status lr_embed_ids(const lr_model *model, const int32_t *ids, size_t count, 
 {
     return model->family->embed_ids(model, ids, count, out, err);
 }
+
+lr_status lr_make_model(const char *directory, const char *family, lr_made_size size, uint64_t seed,
+                        lr_error *err)
+{
+    for (size_t i = 0; lr_families[i]; i++)
+        if (strcmp(family, lr_families[i]->name) == 0)
+            return lr_families[i]->make(directory, size, seed, err);
+    return lr_fail(err, LR_E_USAGE, "%s: no model family of that name", family);
+}

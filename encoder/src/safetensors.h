@@ -2,7 +2,7 @@
 #ifndef LONGREEL_ENCODER_SAFETENSORS_H
 #define LONGREEL_ENCODER_SAFETENSORS_H
 
-#include <longreel/core.h>
+#include <longreel/encoder.h>
 
 typedef struct lr_safetensors_entry {
     char *name;
@@ -27,6 +27,12 @@ typedef struct lr_safetensors {
 lr_status lr_safetensors_open(lr_safetensors *out, const char *path, lr_error *err);
 void lr_safetensors_close(lr_safetensors *file);
 const lr_safetensors_entry *lr_safetensors_find(const lr_safetensors *file, const char *name);
+
+/* lr_safetensors_write without the data in memory: tensors' `data` is not looked at; `fill` gives the
+ * bytes [at, at + bytes) of tensor i, asked for in order, in pieces of whole values. */
+typedef void (*lr_safetensors_fill)(void *arg, size_t i, size_t at, void *out, size_t bytes);
+lr_status lr_safetensors_write_made(const char *path, const lr_named_tensor *tensors, size_t count,
+                                    lr_safetensors_fill fill, void *arg, lr_error *err);
 
 /* Bytes of a tensor's data; false when that does not fit. */
 bool lr_tensor_bytes(const lr_tensor *tensor, size_t *bytes);

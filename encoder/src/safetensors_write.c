@@ -69,33 +69,53 @@ done:
     return st;
 }
 
+/* Where the bytes come from: the tensors' own data, or `fill` through `piece`. */
+typedef struct source {
+    const lr_named_tensor *tensors;
+    const lr_named_tensor *const *order; /* as they stand in the file */
+    size_t count;
+    lr_safetensors_fill fill; /* NULL: tensor.data */
+    void *arg;
+    unsigned char *piece; /* [PIECE] */
+} source;
+
+#define PIECE ((size_t)1 << 20)
+
 static bool write_all(FILE *file, const void *data, size_t bytes)
 {
     return bytes == 0 || fwrite(data, 1, bytes, file) == bytes;
 }
 
-static bool write_content(FILE *file, const char *header, size_t header_bytes,
-                          const lr_named_tensor *const *order, size_t count)
+static bool write_tensor(FILE *file, const source *from, const lr_named_tensor *named)
+{
+    size_t bytes = 0;
+    (void)lr_tensor_bytes(&named->tensor, &bytes);
+    if (!from->fill) return write_all(file, named->tensor.data, bytes);
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        size_t now = bytes - at < PIECE ? bytes - at : PIECE;
+        from->fill(from->arg, (size_t)(named - from->tensors), at, from->piece, now);
+        if (!write_all(file, from->piece, now)) return false;
+    }
+    return true;
+}
+
+static bool write_content(FILE *file, const char *header, size_t header_bytes, const source *from)
 {
     unsigned char prefix[8];
     for (size_t i = 0; i < sizeof prefix; i++)
         prefix[i] = (unsigned char)((uint64_t)header_bytes >> (8 * i));
     if (!write_all(file, prefix, sizeof prefix) || !write_all(file, header, header_bytes)) return false;
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes = 0;
-        (void)lr_tensor_bytes(&order[i]->tensor, &bytes);
-        if (!write_all(file, order[i]->tensor.data, bytes)) return false;
-    }
+    for (size_t i = 0; i < from->count; i++)
+        if (!write_tensor(file, from, from->order[i])) return false;
     return fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
 
 static lr_status write_aside(const char *path, const char *aside, const char *header,
-                             size_t header_bytes, const lr_named_tensor *const *order, size_t count,
-                             lr_error *err)
+                             size_t header_bytes, const source *from, lr_error *err)
 {
     FILE *file = fopen(aside, "wb");
     if (!file) return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be created", aside);
-    bool written = write_content(file, header, header_bytes, order, count);
+    bool written = write_content(file, header, header_bytes, from);
     int cause = errno;
     if (fclose(file) != 0 && written) {
         written = false;
@@ -110,22 +130,32 @@ static lr_status write_aside(const char *path, const char *aside, const char *he
     return lr_fail_errno(err, LR_E_IO, cause, "%s: cannot be written", path);
 }
 
-lr_status lr_safetensors_write(const char *path, const lr_named_tensor *tensors, size_t count,
-                               lr_error *err)
+lr_status lr_safetensors_write_made(const char *path, const lr_named_tensor *tensors, size_t count,
+                                    lr_safetensors_fill fill, void *arg, lr_error *err)
 {
     lr_status st = LR_OK;
     char *aside = NULL, *header = NULL;
     size_t header_bytes = 0;
+    source from = {.tensors = tensors, .count = count, .fill = fill, .arg = arg};
     const lr_named_tensor **order = NULL;
     LR_TRY(LR_NEW(&order, count, "a list of tensors", err));
     for (size_t i = 0; i < count; i++) order[i] = &tensors[i];
     qsort(order, count, sizeof *order, widest_first);
+    from.order = order;
+    if (fill) LR_TRY(LR_NEW(&from.piece, PIECE, "a piece of a tensor", err));
     LR_TRY(make_header(order, count, &header, &header_bytes, err));
     LR_TRY(lr_format(&aside, err, "%s.partial", path));
-    LR_TRY(write_aside(path, aside, header, header_bytes, order, count, err));
+    LR_TRY(write_aside(path, aside, header, header_bytes, &from, err));
 done:
     lr_free(aside);
     lr_free(header);
+    lr_free(from.piece);
     lr_free(order);
     return st;
+}
+
+lr_status lr_safetensors_write(const char *path, const lr_named_tensor *tensors, size_t count,
+                               lr_error *err)
+{
+    return lr_safetensors_write_made(path, tensors, count, NULL, NULL, err);
 }
