@@ -31,4 +31,7 @@ lr_status lr_list_files(const char *directory, char ***names, size_t *count, lr_
 void lr_list_free(char **names, size_t count);
 int lr_compare_strings(const void *a, const void *b); /* of char *, for qsort */
 
+/* state.c: nothing failed for this set any more */
+void lr_set_forget_failure(const char *final_path);
+
 #endif

@@ -295,6 +295,7 @@ lr_status lr_set_commit(lr_set_writer *w, const char *manifest_json, lr_error *e
     LR_TRY(lr_sync_directory(w->directory, err));
     LR_TRY(put_in_place(w, err));
     LR_TRY(sync_parent(w->final_path, err));
+    lr_set_forget_failure(w->final_path);
 done:
     lr_set_abandon(w);
     return st;

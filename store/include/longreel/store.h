@@ -98,6 +98,41 @@ void lr_set_find_free(char **found, size_t count);
 /* Every file against the manifest's hashes, shapes against the counts, norms 1, rows in order. */
 lr_status lr_set_verify(const char *path, lr_error *err);
 
+/* ------------------------------------------------------------------ state of an output directory */
+
+typedef enum lr_set_state {
+    LR_SET_FINISHED,
+    LR_SET_UNDER_WAY,   /* a process that lives is writing it */
+    LR_SET_INTERRUPTED, /* its process ended before it was finished */
+    LR_SET_FAILED
+} lr_set_state;
+
+typedef struct lr_set_entry {
+    char *path;  /* of the set, or where it would be */
+    lr_set_state state;
+    char *error; /* of the last try, when that failed (a finished set may have one, too); else NULL */
+} lr_set_entry;
+
+/* Sorted by path. */
+lr_status lr_set_states(const char *directory, lr_set_entry **out, size_t *count, lr_error *err);
+void lr_set_states_free(lr_set_entry *entries, size_t count);
+/* Remembers why nothing was written to final_path, until a set is committed there. */
+lr_status lr_set_note_failure(const char *final_path, const char *text, lr_error *err);
+
+/* ------------------------------------------------------------------ pictures and sound as files */
+
+/* rgb [height, stride], 8 bits, interleaved; 3 * width bytes of a row are used. */
+lr_status lr_png_write(const char *path, const uint8_t *rgb, size_t stride, int width, int height,
+                       lr_error *err);
+
+/* One channel of 32-bit float samples at `rate`, `count` of them altogether. */
+typedef struct lr_wav_writer lr_wav_writer;
+lr_status lr_wav_create(lr_wav_writer **out, const char *path, int rate, uint64_t count, lr_error *err);
+lr_status lr_wav_write(lr_wav_writer *writer, const float *samples, size_t count, lr_error *err);
+/* Checks that all samples came; the writer is gone afterwards, whatever the result. */
+lr_status lr_wav_finish(lr_wav_writer *writer, lr_error *err);
+void lr_wav_discard(lr_wav_writer *writer); /* NULL allowed */
+
 /* ------------------------------------------------------------------ search */
 
 typedef enum lr_level { LR_LEVEL_SEGMENT, LR_LEVEL_FRAME, LR_LEVEL_RECORDING } lr_level;

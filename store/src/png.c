@@ -1,0 +1,25 @@
+/* Pictures as PNG. */
+#include <limits.h>
+#include <string.h>
+
+#include <png.h>
+
+#include <longreel/store.h>
+
+lr_status lr_png_write(const char *path, const uint8_t *rgb, size_t stride, int width, int height,
+                       lr_error *err) {
+    png_image image;
+    if (width <= 0 || height <= 0 || stride > INT_MAX) {
+        return lr_fail(err, LR_E_USAGE, "%s: no PNG can have %d x %d pixels", path, width, height);
+    }
+    memset(&image, 0, sizeof image);
+    image.version = PNG_IMAGE_VERSION;
+    image.format = PNG_FORMAT_RGB;
+    image.width = (png_uint_32)width;
+    image.height = (png_uint_32)height;
+    image.flags = PNG_IMAGE_FLAG_FAST;
+    if (png_image_write_to_file(&image, path, 0, rgb, (png_int_32)stride, NULL)) return LR_OK;
+    lr_status st = lr_fail(err, LR_E_IO, "%s: cannot be written: %s", path, image.message);
+    png_image_free(&image);
+    return st;
+}
