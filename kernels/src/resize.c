@@ -13,8 +13,8 @@
 /* One axis: output i is the weighted sum of inputs lo[i] .. lo[i] + n_taps[i] - 1. */
 typedef struct axis {
     int in, out;
-    size_t max_taps;  /* a row of weights */
-    int precision;    /* weights are multiples of 2^-precision */
+    size_t max_taps;      /* a row of weights */
+    int precision;        /* weights are multiples of 2^-precision */
     int32_t *lo, *n_taps; /* [out] */
     int16_t *weights;     /* [out, max_taps] */
 } axis;
@@ -61,8 +61,9 @@ static void place_taps(axis *a, size_t i, lr_filter filter, double *w)
     a->n_taps[i] = n;
 }
 
-/* Makes the number of taps of output i a multiple of TAP_STEP where the axis is long enough, by taps of
- * weight 0 after the true ones or, at the far end, before them: the kernels work so many at a time. */
+/* Makes the number of taps of output i a multiple of TAP_STEP where the axis is long enough, by
+ * taps of weight 0 after the true ones or, at the far end, before them: the kernels work so many at
+ * a time. */
 static void widen_taps(axis *a, size_t i, double *w)
 {
     int n = a->n_taps[i], wide = (n + TAP_STEP - 1) / TAP_STEP * TAP_STEP;
@@ -136,8 +137,8 @@ lr_status lr_resize_create(lr_resize **out, lr_filter filter, int in_width, int 
     for (int i = 0; i < 4; i++)
         if (sides[i] < 1 || sides[i] > MAX_SIDE)
             LR_FAIL(LR_E_UNSUPPORTED,
-                    "cannot resize a picture of %d x %d to %d x %d: sides go from 1 to %d", in_width,
-                    in_height, out_width, out_height, MAX_SIDE);
+                    "cannot resize a picture of %d x %d to %d x %d: sides go from 1 to %d",
+                    in_width, in_height, out_width, out_height, MAX_SIDE);
     LR_TRY(LR_NEW(&plan, 1, "plan of a resize", err));
     LR_TRY(axis_init(&plan->x, filter, in_width, out_width, true, err));
     LR_TRY(axis_init(&plan->y, filter, in_height, out_height, false, err));
@@ -201,8 +202,8 @@ static void both_passes(const lr_kernels *kernels, const lr_resize *plan, uint8_
     }
 }
 
-void lr_resize_rgb(const lr_kernels *kernels, const lr_resize *plan, uint8_t *dst, const uint8_t *src,
-                   size_t src_stride, uint8_t *scratch)
+void lr_resize_rgb(const lr_kernels *kernels, const lr_resize *plan, uint8_t *dst,
+                   const uint8_t *src, size_t src_stride, uint8_t *scratch)
 {
     size_t width_bytes = 3 * (size_t)plan->x.out, height = (size_t)plan->y.in;
     if (both_change(plan))

@@ -1,7 +1,7 @@
 /* Rotary angles. A position is split in two, pos = 64 b + s with 0 <= s < 64: the turns of s are
  * tabulated, those of 64 b computed once for the rows that share b, and the two are put together by
  * the addition theorems, all in fp64. The result is within some 1e-15 of cos and sin of the angle
- * itself, far below the rounding to fp32, and costs a tenth of a call of sincos for each element. */
+ * itself, far below the rounding to fp32, and costs far less than a sincos for each element. */
 #include <math.h>
 
 #include <longreel/kernels.h>
@@ -73,7 +73,8 @@ static void angles(const lr_rope *rope, double pos0, const int32_t *positions, s
         }
         size_t at = (size_t)(position - block) * rope->half + first;
         const double *c = rope->cos + at, *s = rope->sin + at;
-        float *to_cos = cos_out + r * rope->half + first, *to_sin = sin_out + r * rope->half + first;
+        float *to_cos = cos_out + r * rope->half + first;
+        float *to_sin = sin_out + r * rope->half + first;
         for (size_t j = 0; j < count; j++) {
             to_cos[j] = (float)(block_cos[j] * c[j] - block_sin[j] * s[j]);
             to_sin[j] = (float)(block_sin[j] * c[j] + block_cos[j] * s[j]);
@@ -90,8 +91,7 @@ static void all_angles(const lr_rope *rope, double pos0, const int32_t *position
     }
 }
 
-void lr_rope_angles(const lr_rope *rope, uint64_t pos0, size_t rows, float *cos_out,
-                    float *sin_out)
+void lr_rope_angles(const lr_rope *rope, uint64_t pos0, size_t rows, float *cos_out, float *sin_out)
 {
     all_angles(rope, (double)pos0, NULL, rows, cos_out, sin_out);
 }

@@ -123,6 +123,16 @@ static lr_isa best_isa(void)
     return isa;
 }
 
+/* The packed kernels are the faster where they have vectors to work with. */
+static lr_gemm best_gemm(lr_isa isa)
+{
+#if defined(LR_HAVE_OPENBLAS)
+    if (isa == LR_ISA_SCALAR) return LR_GEMM_OPENBLAS;
+#endif
+    (void)isa;
+    return LR_GEMM_PACKED;
+}
+
 lr_status lr_kernels_get(lr_isa isa, lr_gemm gemm, const lr_kernels **out, lr_error *err)
 {
     lr_status st = LR_OK;
@@ -134,7 +144,7 @@ lr_status lr_kernels_get(lr_isa isa, lr_gemm gemm, const lr_kernels **out, lr_er
     }
     if (gemm == LR_GEMM_AUTO) {
         LR_TRY(from_environment("LONGREEL_GEMM", gemm_names, 3, &chosen, err));
-        gemm = chosen ? (lr_gemm)chosen : LR_GEMM_PACKED;
+        gemm = chosen ? (lr_gemm)chosen : best_gemm(isa);
     }
     if (isa < LR_ISA_SCALAR || isa > LR_ISA_AVX512 || gemm < LR_GEMM_OPENBLAS ||
         gemm > LR_GEMM_PACKED)

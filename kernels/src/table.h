@@ -1,10 +1,10 @@
 /* Inside kernels/ only: what each source file fills into a table, and the common head of prepared
  * weights. table.c calls them in this order, later ones overriding earlier ones:
  *
- *     lr_fill_scalar           scalar/fill.c            every slot but the linear back end
- *     lr_fill_avx2             avx2/fill.c              norms, rope, activations, elementwise, resize
- *     lr_fill_attention_avx2   avx2/attention.c         pack_keys, attn_block, attn_finish, attn_scratch
- *     lr_fill_avx512           avx512/fill.c            as lr_fill_avx2
+ *     lr_fill_scalar           scalar/fill.c        every slot but the linear back end
+ *     lr_fill_avx2             avx2/fill.c          norms, rope, activations, elementwise, resize
+ *     lr_fill_attention_avx2   avx2/attention.c     pack_keys, attn_block, _finish, _scratch
+ *     lr_fill_avx512           avx512/fill.c        as lr_fill_avx2
  *     lr_fill_attention_avx512 avx512/attention.c
  *
  * and then one back end for linear layers (gemm, linear_create, _free, _scratch, _run):

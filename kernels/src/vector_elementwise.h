@@ -1,5 +1,5 @@
-/* Rotary embedding, activations and plain element-by-element work on vectors. All but the activations
- * round exactly as the scalar reference does. */
+/* Rotary embedding, activations and plain element-by-element work on vectors. All but the
+ * activations round exactly as the scalar reference does. */
 #ifndef LONGREEL_KERNELS_VECTOR_ELEMENTWISE_H
 #define LONGREEL_KERNELS_VECTOR_ELEMENTWISE_H
 
@@ -12,13 +12,14 @@ static void rope_half(float *x, size_t ldx, size_t head, size_t n_heads, const f
 {
     size_t half = dim / 2;
     for (size_t r = 0; r < rows; r++, x += ldx, cos += half, sin += half)
-        BY_VECTORS(half, vec c = vec_get(cos + i, lanes), s = vec_get(sin + i, lanes);
-                   for (size_t h = 0; h < n_heads; h++) {
-                       float *a = x + h * head + i, *b = a + half;
-                       vec u = vec_get(a, lanes), v = vec_get(b, lanes);
-                       vec_put(a, vec_sub(vec_mul(u, c), vec_mul(v, s)), lanes);
-                       vec_put(b, vec_add(vec_mul(v, c), vec_mul(u, s)), lanes);
-                   });
+        BY_VECTORS(
+            half, vec c = vec_get(cos + i, lanes), s = vec_get(sin + i, lanes);
+            for (size_t h = 0; h < n_heads; h++) {
+                float *a = x + h * head + i, *b = a + half;
+                vec u = vec_get(a, lanes), v = vec_get(b, lanes);
+                vec_put(a, vec_sub(vec_mul(u, c), vec_mul(v, s)), lanes);
+                vec_put(b, vec_add(vec_mul(v, c), vec_mul(u, s)), lanes);
+            });
 }
 
 static void gelu_tanh_mul(float *y, size_t ldy, const float *gate, size_t ldg, const float *up,
@@ -101,13 +102,14 @@ static void sum_rows(double *sum, const float *x, size_t ldx, size_t rows, size_
 /* The last values, fewer than a vector, go through a copy: 16-bit loads have no mask in AVX2. */
 #define CONVERT(y, x, n, convert)                                                                  \
     do {                                                                                           \
+        const size_t end = (n);                                                                    \
         size_t i = 0;                                                                              \
-        for (; i + VW <= (n); i += VW)                                                             \
+        for (; i + VW <= end; i += VW)                                                             \
             vec_store((y) + i, convert((x) + i));                                                  \
-        if (i < (n)) {                                                                             \
+        if (i < end) {                                                                             \
             uint16_t last[VW] = {0};                                                               \
-            memcpy(last, (x) + i, ((n) - i) * sizeof(*last));                                      \
-            vec_store_n((y) + i, convert(last), (n) - i);                                          \
+            memcpy(last, (x) + i, (end - i) * sizeof(*last));                                      \
+            vec_store_n((y) + i, convert(last), end - i);                                          \
         }                                                                                          \
     } while (0)
 

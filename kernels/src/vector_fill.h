@@ -1,5 +1,5 @@
-/* Puts the kernels of vector_*.h into a table; an instruction set's fill.c includes its ops.h and then
- * this. */
+/* Puts the kernels of vector_*.h into a table; an instruction set's fill.c includes its ops.h and
+ * then this. */
 #ifndef LONGREEL_KERNELS_VECTOR_FILL_H
 #define LONGREEL_KERNELS_VECTOR_FILL_H
 

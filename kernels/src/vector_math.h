@@ -1,5 +1,5 @@
-/* exp and what is made of it, on vectors. Included after an instruction set's ops.h. Finite arguments
- * and infinities; a NaN comes out as a NaN. */
+/* exp and what is made of it, on vectors. Included after an instruction set's ops.h. Finite
+ * arguments and infinities; a NaN comes out as a NaN. */
 #ifndef LONGREEL_KERNELS_VECTOR_MATH_H
 #define LONGREEL_KERNELS_VECTOR_MATH_H
 
@@ -7,14 +7,15 @@
  * end, where loads and stores are masked, so that the tail rounds like the rest). */
 #define BY_VECTORS(n, ...)                                                                         \
     do {                                                                                           \
+        const size_t end = (n);                                                                    \
         size_t i = 0;                                                                              \
-        _Pragma("GCC unroll 2") for (; i + VW <= (n); i += VW)                                     \
+        _Pragma("GCC unroll 2") for (; i + VW <= end; i += VW)                                     \
         {                                                                                          \
             const size_t lanes = VW;                                                               \
             __VA_ARGS__                                                                            \
         }                                                                                          \
-        if (i < (n)) {                                                                             \
-            const size_t lanes = (n) - i;                                                          \
+        if (i < end) {                                                                             \
+            const size_t lanes = end - i;                                                          \
             __VA_ARGS__                                                                            \
         }                                                                                          \
     } while (0)
@@ -33,9 +34,9 @@ SIMD void vec_put(float *p, vec a, size_t lanes)
 }
 
 /* e^x = 2^n e^r, n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts, its first 17 bits and the
- * rest, so that n times the first is exact); e^r = 1 + r + r^2 P(r), P a minimax fit of the relative
- * error on |r| <= ln(2) / 2, which is 3.4e-9. Together at most 1.1 ulp. x is cut to [-87.3, 89]: below
- * stands 2^-126, above infinity. */
+ * rest, so that n times the first is exact); e^r = 1 + r + r^2 P(r), P a minimax fit of the
+ * relative error on |r| <= ln(2) / 2, which is 3.4e-9. Together at most 1.1 ulp. x is cut to
+ * [-87.3, 89]: below stands 2^-126, above infinity. */
 SIMD vec vec_exp(vec x)
 {
     const vec magic = vec_all(0x1.8p23f); /* adding it rounds to a whole number */
@@ -65,14 +66,14 @@ SIMD vec vec_gelu_tanh(vec x)
 }
 
 /* 0.5 x (1 + erf(x / sqrt 2)) = max(x, 0) - 0.5 |x| erfc(|x| / sqrt 2), which does not cancel for
- * negative x. log erfc(t / sqrt 2) is a polynomial in t on [0, 10], fitted so that what it does to the
- * result is below 7e-9 everywhere and below 5.2e-8 relatively for |x| < 4; beyond 10 the term is below
- * 1e-22 and stays where it is. */
+ * negative x. log erfc(t / sqrt 2) is a polynomial in t on [0, 10], fitted so that what it does to
+ * the result is below 7e-9 everywhere and below 5.2e-8 relatively for |x| < 4; beyond 10 the term
+ * is below 1e-22 and stays where it is. */
 SIMD vec vec_gelu_erf(vec x)
 {
-    static const float c[] = {-0x1.98847ap-1f, -0x1.45f01ap-2f, -0x1.29f618p-5f, 0x1.3d222cp-8f,
+    static const float c[] = {-0x1.98847ap-1f,  -0x1.45f01ap-2f,  -0x1.29f618p-5f, 0x1.3d222cp-8f,
                               -0x1.1e4a46p-17f, -0x1.9d654ep-13f, 0x1.df0548p-15f, -0x1.344fecp-17f,
-                              0x1.e56dbep-21f, -0x1.b2a004p-25f, 0x1.51b256p-30f};
+                              0x1.e56dbep-21f,  -0x1.b2a004p-25f, 0x1.51b256p-30f};
     vec t = vec_min(vec_all(10.0f), vec_abs(x)), p = vec_all(c[10]);
     for (int i = 9; i >= 0; i--)
         p = vec_fma(p, t, vec_all(c[i]));

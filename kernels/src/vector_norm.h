@@ -1,6 +1,6 @@
-/* Norms on vectors. A sum over a row runs in four chains of lanes, vector v in chain v mod 4, joined
- * in one fixed tree: its value depends on the row and its length alone. Rows fit in the first level of
- * cache, so that main memory is read and written once. */
+/* Norms on vectors. A sum over a row runs in four chains of lanes, vector v in chain v mod 4,
+ * joined in one fixed tree: its value depends on the row and its length alone. Rows fit in the
+ * first level of cache, so that main memory is read and written once. */
 #ifndef LONGREEL_KERNELS_VECTOR_NORM_H
 #define LONGREEL_KERNELS_VECTOR_NORM_H
 
@@ -8,13 +8,14 @@
 
 #include "vector_math.h"
 
-/* Evaluates `chain = next(chain, x[i ..])` for the vectors of a row and adds up the lanes. `next` sees
- * `chain`, `i` and `lanes`. */
+/* Evaluates `chain = next(chain, x[i ..])` for the vectors of a row and adds up the lanes. `next`
+ * sees `chain`, `i` and `lanes`. */
 #define SUM_ROW(dim, next)                                                                         \
     ({                                                                                             \
         vec chains[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};                          \
+        const size_t end = (dim);                                                                  \
         size_t first = 0;                                                                          \
-        for (; first + 4 * VW <= (dim); first += 4 * VW)                                           \
+        for (; first + 4 * VW <= end; first += 4 * VW)                                           \
             _Pragma("GCC unroll 4") for (size_t c = 0; c < 4; c++)                                 \
             {                                                                                      \
                 const size_t i = first + c * VW, lanes = VW;                                       \
@@ -24,8 +25,8 @@
         _Pragma("GCC unroll 4") for (size_t c = 0; c < 4; c++)                                     \
         {                                                                                          \
             const size_t i = first + c * VW;                                                       \
-            if (i >= (dim)) break;                                                                 \
-            const size_t lanes = (dim) - i < VW ? (dim) - i : VW;                                  \
+            if (i >= end) break;                                                                   \
+            const size_t lanes = end - i < VW ? end - i : VW;                                      \
             vec chain = chains[c];                                                                 \
             chains[c] = next;                                                                      \
         }                                                                                          \

@@ -1,5 +1,5 @@
-/* The two passes of a resize on vectors; whole numbers, so every instruction set gives the same bytes.
- * Products are of a byte and an int16 weight, two taps at a time, summed in int32. */
+/* The two passes of a resize on vectors; whole numbers, so every instruction set gives the same
+ * bytes. Products are of a byte and an int16 weight, two taps at a time, summed in int32. */
 #ifndef LONGREEL_KERNELS_VECTOR_RESIZE_H
 #define LONGREEL_KERNELS_VECTOR_RESIZE_H
 
@@ -26,8 +26,8 @@ SIMD uint64_t last_weights(const int16_t *w, size_t left)
     return four;
 }
 
-/* The window of pixels [first, first + 4) where its 16 bytes would begin before the row; pixels below
- * 0 become 0. */
+/* The window of pixels [first, first + 4) where its 16 bytes would begin before the row; pixels
+ * below 0 become 0. */
 static ints window_at_start(const uint8_t *src, size_t stride, ptrdiff_t first)
 {
     uint8_t lanes[INTS_LANES][16] = {{0}};
@@ -73,8 +73,8 @@ typedef struct taps {
     const int16_t *weights;
 } taps;
 
-/* Sums of one pixel of the result in `groups` (1 or 2) times INTS_LANES rows, each [lane][red, green,
- * blue, 0], added to sum[0 .. groups). */
+/* Sums of one pixel of the result in `groups` (1 or 2) times INTS_LANES rows, each [lane][red,
+ * green, blue, 0], added to sum[0 .. groups). */
 SIMD void row_pixel(ints *sum, const size_t groups, const uint8_t *src, size_t stride, taps t)
 {
     const uint8_t *second = src + INTS_LANES * stride;
@@ -121,8 +121,8 @@ SIMD void store_pixels(uint8_t *dst, size_t dst_stride, size_t used, size_t coun
             memcpy(dst + r * dst_stride, lanes[r], 3 * count);
 }
 
-/* `groups` times INTS_LANES rows, of which the first `used` of each group are written (with a source
- * stride of 0 the others repeat the first). */
+/* `groups` times INTS_LANES rows, of which the first `used` of each group are written (with a
+ * source stride of 0 the others repeat the first). */
 SIMD void resize_some_rows(const row_pass *pass, uint8_t *dst, const uint8_t *src,
                            const size_t src_stride, const size_t used, const size_t groups)
 {
@@ -147,13 +147,15 @@ static void resize_rows_u8(uint8_t *dst, size_t dst_stride, const uint8_t *src, 
                            size_t rows, size_t out_width, const int32_t *lo, const int32_t *n_taps,
                            const int16_t *weights, size_t max_taps, int precision)
 {
-    const row_pass pass = {dst_stride, src_stride, out_width, lo, n_taps, weights, max_taps,
-                           precision};
+    const row_pass pass = {dst_stride, src_stride, out_width, lo,
+                           n_taps,     weights,    max_taps,  precision};
     size_t r = 0;
     for (; r + 2 * INTS_LANES <= rows; r += 2 * INTS_LANES)
-        resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, src_stride, INTS_LANES, 2);
+        resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, src_stride, INTS_LANES,
+                         2);
     for (; r + INTS_LANES <= rows; r += INTS_LANES)
-        resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, src_stride, INTS_LANES, 1);
+        resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, src_stride, INTS_LANES,
+                         1);
     for (; r < rows; r++)
         resize_some_rows(&pass, dst + r * dst_stride, src + r * src_stride, 0, 1, 1);
 }
@@ -184,7 +186,7 @@ SIMD ints column_bytes(const uint8_t *src, size_t stride, size_t n, const int16_
     return ints_pack(sum[0], sum[1], sum[2], sum[3]);
 }
 
-/* The last bytes of a row, fewer than a vector, are done as part of a vector that ends with them. */
+/* The last bytes of a row, fewer than a vector, are part of a vector that ends with them. */
 static void resize_cols_u8(uint8_t *dst, size_t dst_stride, const uint8_t *src, size_t src_stride,
                            size_t width_bytes, size_t out_height, const int32_t *lo,
                            const int32_t *n_taps, const int16_t *weights, size_t max_taps,

@@ -200,8 +200,8 @@ static void check_shape(const rows_slot *slot, lrt_random *random, size_t rows, 
 
 void check_rows_slot(const rows_slot *slot)
 {
-    static const size_t dims[] = {1,  2,  3,  4,   5,   7,   8,   9,   13,  15,  16,   17,  24,
-                                  31, 32, 33, 40,  47,  63,  64,  65,  72,  96,  100,  127, 128,
+    static const size_t dims[] = {1,   2,   3,   4,   5,   7,   8,   9,   13,  15,   16,   17,  24,
+                                  31,  32,  33,  40,  47,  63,  64,  65,  72,  96,   100,  127, 128,
                                   129, 192, 255, 256, 257, 320, 511, 512, 768, 1001, 1024, 1536};
     static const size_t rows[] = {1, 2, 3, 7};
     lrt_random random;
@@ -266,8 +266,8 @@ static void run_rows_bench(void *arg, const lr_kernels *kernels)
     b->slot->run(kernels, &b->call);
 }
 
-/* Rows as wide as the backbone's: once a tile, which stays in the second level of cache, and once more
- * than any cache holds. */
+/* Rows as wide as the backbone's: once a tile, which stays in the second level of cache, and once
+ * more than any cache holds. */
 void bench_rows_slot(const rows_slot *slot, const char *only)
 {
     static const size_t rows[] = {96, 32768};

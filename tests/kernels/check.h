@@ -1,6 +1,6 @@
-/* The harness of the kernel tests: each slot of each instruction set that this processor runs, against
- * the formula in double precision, against the scalar reference, against itself on single rows; and
- * the clock of --bench. */
+/* The harness of the kernel tests: each slot of each instruction set that this processor runs,
+ * against the formula in double precision, against the scalar reference, against itself on single
+ * rows; and the clock of --bench. */
 #ifndef LR_TEST_KERNELS_CHECK_H
 #define LR_TEST_KERNELS_CHECK_H
 
@@ -19,8 +19,8 @@ size_t check_tables(const lr_kernels *out[CHECK_MOST_TABLES]);
 
 /* ------------------------------------------------------------------ slots that work on rows */
 
-/* One call of such a slot. Flat slots (float *y, const float *x, size_t n) are called once where the
- * rows follow one another, else row by row. */
+/* One call of such a slot. Flat slots (float *y, const float *x, size_t n) are called once where
+ * the rows follow one another, else row by row. */
 typedef struct rows_call {
     float *y; /* [rows, ldy] */
     size_t ldy;
@@ -35,17 +35,17 @@ typedef struct rows_slot {
     const char *name;
     size_t n_inputs;
     size_t n_columns;
-    bool adds;         /* y is read and written */
-    bool in_place;     /* y may be x[0] */
-    bool one_stride;   /* the inputs share it */
-    bool exact;        /* rounds as the scalar reference does */
-    float deviation;   /* of the random inputs */
+    bool adds;       /* y is read and written */
+    bool in_place;   /* y may be x[0] */
+    bool one_stride; /* the inputs share it */
+    bool exact;      /* rounds as the scalar reference does */
+    float deviation; /* of the random inputs */
     void (*run)(const lr_kernels *kernels, const rows_call *call);
     /* What row `row` should be, and how far each value may be off. */
     void (*truth)(const rows_call *call, size_t row, double *y, double *bound);
 } rows_slot;
 
-/* Whether `row` of `call` lies within its bound, value by value; fails the test with the details. */
+/* Whether each value of `row` of `call` lies within its bound. */
 void check_row(const rows_slot *slot, const lr_kernels *kernels, const rows_call *call, size_t row);
 /* The slot over a grid of shapes, strides and alignments, in guarded memory. */
 void check_rows_slot(const rows_slot *slot);

@@ -31,8 +31,9 @@ static void run_gelu_tanh_mul(const lr_kernels *kernels, const rows_call *c)
     kernels->gelu_tanh_mul(c->y, c->ldy, c->x[0], c->ldx[0], c->x[1], c->ldx[1], c->rows, c->dim);
 }
 
-/* 0.5 x (1 + tanh(z/2)) = x / (1 + exp(-z)), z = 2 sqrt(2/pi) (x + 0.044715 x^3): five roundings (two
- * constants, x^2, the sum, times x) put z off by 5 U |z|, which exp turns into a relative error. */
+/* 0.5 x (1 + tanh(z/2)) = x / (1 + exp(-z)), z = 2 sqrt(2/pi) (x + 0.044715 x^3): five roundings
+ * (two constants, x^2, the sum, times x) put z off by 5 U |z|, which exp turns into a relative
+ * error. */
 static void truth_gelu_tanh_mul(const rows_call *c, size_t row, double *y, double *bound)
 {
     const float *gate = c->x[0] + row * c->ldx[0], *up = c->x[1] + row * c->ldx[1];
@@ -41,7 +42,8 @@ static void truth_gelu_tanh_mul(const rows_call *c, size_t row, double *y, doubl
         double gelu = x / (1 + exp(-z));
         y[i] = gelu * up[i];
         double error = sigmoid_error(z, EXP_ERROR + 5 * U * fabs(z)) + U;
-        bound[i] = fabs(y[i]) * error * 1.01 + VANISHING * (1 + fabs(x)) * (1 + fabs((double)up[i]));
+        bound[i] =
+            fabs(y[i]) * error * 1.01 + VANISHING * (1 + fabs(x)) * (1 + fabs((double)up[i]));
     }
 }
 
@@ -50,10 +52,11 @@ static void run_gelu_erf(const lr_kernels *kernels, const rows_call *c)
     flat(kernels->gelu_erf, c);
 }
 
-/* h = 0.5 |x| erfc(|x| / sqrt 2); gelu = max(x, 0) - h. In the vector kernels log erfc is a polynomial
- * that leaves a relative error of 5.2e-8 for |x| < 4 and 7e-9 absolutely beyond, and whose roundings
- * are those of the last Horner steps, 4 U of its value, about x^2 / 2 + 1; the scalar reference rounds
- * the argument of erfcf twice, 2 U (x^2 + 1), and erfcf itself is good to some 4 units. */
+/* h = 0.5 |x| erfc(|x| / sqrt 2); gelu = max(x, 0) - h. In the vector kernels log erfc is a
+ * polynomial that leaves a relative error of 5.2e-8 for |x| < 4 and 7e-9 absolutely beyond, and
+ * whose roundings are those of the last Horner steps, 4 U of its value, about x^2 / 2 + 1; the
+ * scalar reference rounds the argument of erfcf twice, 2 U (x^2 + 1), and erfcf itself is good to
+ * some 4 units. */
 static void truth_gelu_erf(const rows_call *c, size_t row, double *y, double *bound)
 {
     const float *in = c->x[0] + row * c->ldx[0];
@@ -96,14 +99,31 @@ static void truth_glu(const rows_call *c, size_t row, double *y, double *bound)
 }
 
 const rows_slot check_activation_slots[] = {
-    {.name = "gelu_tanh_mul", .n_inputs = 2, .in_place = true, .deviation = 3,
-     .run = run_gelu_tanh_mul, .truth = truth_gelu_tanh_mul},
-    {.name = "gelu_erf", .n_inputs = 1, .in_place = true, .deviation = 3, .run = run_gelu_erf,
+    {.name = "gelu_tanh_mul",
+     .n_inputs = 2,
+     .in_place = true,
+     .deviation = 3,
+     .run = run_gelu_tanh_mul,
+     .truth = truth_gelu_tanh_mul},
+    {.name = "gelu_erf",
+     .n_inputs = 1,
+     .in_place = true,
+     .deviation = 3,
+     .run = run_gelu_erf,
      .truth = truth_gelu_erf},
-    {.name = "silu", .n_inputs = 1, .in_place = true, .deviation = 5, .run = run_silu,
+    {.name = "silu",
+     .n_inputs = 1,
+     .in_place = true,
+     .deviation = 5,
+     .run = run_silu,
      .truth = truth_silu},
-    {.name = "glu", .n_inputs = 2, .in_place = true, .one_stride = true, .deviation = 5,
-     .run = run_glu, .truth = truth_glu},
+    {.name = "glu",
+     .n_inputs = 2,
+     .in_place = true,
+     .one_stride = true,
+     .deviation = 5,
+     .run = run_glu,
+     .truth = truth_glu},
 };
 const size_t check_n_activation_slots =
     sizeof(check_activation_slots) / sizeof(*check_activation_slots);
@@ -131,8 +151,8 @@ void test_activations_hold_their_bound_at_every_magnitude(void **state)
         for (size_t s = 0; s < check_n_activation_slots; s++)
             for (size_t t = 0; t < n_tables; t++) {
                 const rows_slot *slot = &check_activation_slots[s];
-                rows_call call = {.y = y, .ldy = SWEEP, .ldx = {SWEEP, SWEEP}, .rows = 1,
-                                  .dim = SWEEP};
+                rows_call call = {
+                    .y = y, .ldy = SWEEP, .ldx = {SWEEP, SWEEP}, .rows = 1, .dim = SWEEP};
                 call.x[0] = strcmp(slot->name, "glu") ? x : other;
                 call.x[1] = strcmp(slot->name, "glu") ? other : x;
                 slot->run(tables[t], &call);

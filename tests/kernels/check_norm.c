@@ -6,8 +6,8 @@
 static const float eps = 1e-6f;
 
 /* Relative error of a sum of `dim` terms of one sign in the fewest lanes a vector table uses: four
- * chains of 8 lanes give dim / 32 additions one after another, then 5 of the tree; one more for each
- * term's own rounding. */
+ * chains of 8 lanes give dim / 32 additions one after another, then 5 of the tree; one more for
+ * each term's own rounding. */
 static double sum_error(size_t dim)
 {
     return ((double)(dim / 32) + 1 + 5 + 1) * U;
@@ -61,9 +61,9 @@ static void run_layer_norm(const lr_kernels *kernels, const rows_call *c)
                         c->dim, eps);
 }
 
-/* The mean is off by at most m = (sum_error + U) mean|x|. The deviations d are then off by m + U |d|;
- * as they add up to 0, m changes their mean square v by m^2 only. s = (v + eps)^-1/2 has half the
- * relative error of v + eps plus two roundings; y = d s w + b has three more. */
+/* The mean is off by at most m = (sum_error + U) mean|x|. The deviations d are then off by m + U
+ * |d|; as they add up to 0, m changes their mean square v by m^2 only. s = (v + eps)^-1/2 has half
+ * the relative error of v + eps plus two roundings; y = d s w + b has three more. */
 static void truth_layer_norm(const rows_call *c, size_t row, double *y, double *bound)
 {
     const float *x = c->x[0] + row * c->ldx[0], *w = layer_norm_gain(c), *b = c->column[1];
@@ -85,11 +85,26 @@ static void truth_layer_norm(const rows_call *c, size_t row, double *y, double *
 }
 
 const rows_slot check_norm_slots[] = {
-    {.name = "rms_norm", .n_inputs = 1, .n_columns = 1, .in_place = true, .deviation = 3,
-     .run = run_rms_norm, .truth = truth_rms_norm},
-    {.name = "rms_norm_add", .n_inputs = 1, .n_columns = 1, .adds = true, .deviation = 3,
-     .run = run_rms_norm_add, .truth = truth_rms_norm_add},
-    {.name = "layer_norm", .n_inputs = 1, .n_columns = 2, .in_place = true, .deviation = 3,
-     .run = run_layer_norm, .truth = truth_layer_norm},
+    {.name = "rms_norm",
+     .n_inputs = 1,
+     .n_columns = 1,
+     .in_place = true,
+     .deviation = 3,
+     .run = run_rms_norm,
+     .truth = truth_rms_norm},
+    {.name = "rms_norm_add",
+     .n_inputs = 1,
+     .n_columns = 1,
+     .adds = true,
+     .deviation = 3,
+     .run = run_rms_norm_add,
+     .truth = truth_rms_norm_add},
+    {.name = "layer_norm",
+     .n_inputs = 1,
+     .n_columns = 2,
+     .in_place = true,
+     .deviation = 3,
+     .run = run_layer_norm,
+     .truth = truth_layer_norm},
 };
 const size_t check_n_norm_slots = sizeof(check_norm_slots) / sizeof(*check_norm_slots);

@@ -11,9 +11,9 @@
 /* ------------------------------------------------------------------ the formula, restated
  *
  * Written from the description alone (section 3 of the models' reference), one value at a time: for
- * each output i of an axis, scale = in / out, r = max(scale, 1), centre c = scale (i + 0.5), the taps
- * between c - s r and c + s r (s 2 or 1), weights in double divided by their sum, then rounded to
- * multiples of 2^-P, P as large as the largest weight of the axis allows in 16 bits. */
+ * each output i of an axis, scale = in / out, r = max(scale, 1), centre c = scale (i + 0.5), the
+ * taps between c - s r and c + s r (s 2 or 1), weights in double divided by their sum, then rounded
+ * to multiples of 2^-P, P as large as the largest weight of the axis allows in 16 bits. */
 
 static double filter_value(lr_filter filter, double x)
 {
@@ -52,7 +52,7 @@ static int precision_of(lr_filter filter, int in, int out, double *w)
     return precision;
 }
 
-/* One axis of a picture: `count` lines, samples of a line `step` bytes apart, lines `line` apart. */
+/* One axis of a picture: `count` lines, `line` bytes apart, their samples `step` bytes apart. */
 static void resize_axis(lr_filter filter, int in, int out, uint8_t *dst, size_t dst_step,
                         size_t dst_line, const uint8_t *src, size_t src_step, size_t src_line,
                         size_t count)
@@ -100,7 +100,7 @@ static void resize_restated(lr_filter filter, sizes s, uint8_t *dst, const uint8
 
 /* ------------------------------------------------------------------ the library's resize */
 
-/* Through a plan, every buffer ending at a guard page. The result in *block, for lrt_guarded_free. */
+/* Through a plan, each buffer ending at a guard page; the result is freed with *block. */
 static uint8_t *resized(const lr_kernels *kernels, lr_filter filter, sizes s, const uint8_t *src,
                         size_t stride, float **block)
 {
@@ -148,10 +148,10 @@ void test_resize_equals_the_published_formula(void **state)
 {
     (void)state;
     static const sizes fixed[] = {
-        {1, 1, 1, 1},       {1, 1, 48, 48},     {2, 3, 48, 96},    {48, 48, 1, 1},
-        {97, 53, 132, 72},  {640, 360, 528, 288}, {333, 77, 11, 77}, {77, 333, 77, 11},
-        {5, 400, 48, 3},    {1000, 9, 48, 48},  {16, 16, 16, 33},  {33, 16, 16, 16},
-        {3000, 4, 5, 4},    {4, 3000, 4, 5},    {48, 96, 96, 48},
+        {1, 1, 1, 1},      {1, 1, 48, 48},       {2, 3, 48, 96},    {48, 48, 1, 1},
+        {97, 53, 132, 72}, {640, 360, 528, 288}, {333, 77, 11, 77}, {77, 333, 77, 11},
+        {5, 400, 48, 3},   {1000, 9, 48, 48},    {16, 16, 16, 33},  {33, 16, 16, 16},
+        {3000, 4, 5, 4},   {4, 3000, 4, 5},      {48, 96, 96, 48},
     };
     lrt_random random;
     lrt_random_init(&random, 41);
@@ -194,8 +194,8 @@ static void check_fixture(const json_t *row)
 {
     int w, h, ow, oh;
     json_int_t seed, crc;
-    assert_int_equal(json_unpack((json_t *)(uintptr_t)row, "{s:i,s:i,s:i,s:i,s:I,s:I}", "w", &w, "h",
-                                 &h, "ow", &ow, "oh", &oh, "seed", &seed, "crc32", &crc),
+    assert_int_equal(json_unpack((json_t *)(uintptr_t)row, "{s:i,s:i,s:i,s:i,s:I,s:I}", "w", &w,
+                                 "h", &h, "ow", &ow, "oh", &oh, "seed", &seed, "crc32", &crc),
                      0);
     const lr_kernels *tables[CHECK_MOST_TABLES];
     size_t n_tables = check_tables(tables), bytes = 3 * (size_t)w * (size_t)h;
@@ -204,12 +204,12 @@ static void check_fixture(const json_t *row)
     for (size_t i = 0; i < bytes; i++)
         src[i] = made_byte((uint64_t)seed, i, (uint64_t)w);
     for (size_t t = 0; t < n_tables; t++) {
-        uint8_t *dst = resized(tables[t], LR_BICUBIC, (sizes){w, h, ow, oh}, src, 3 * (size_t)w,
-                               &dst_block);
+        uint8_t *dst =
+            resized(tables[t], LR_BICUBIC, (sizes){w, h, ow, oh}, src, 3 * (size_t)w, &dst_block);
         uint32_t got = crc32_of(dst, 3 * (size_t)ow * (size_t)oh);
         if (got != (uint32_t)crc)
-            fail_msg("%s, %d x %d to %d x %d, seed %lld: CRC-32 %u, not %u", tables[t]->isa, w, h, ow,
-                     oh, (long long)seed, got, (uint32_t)crc);
+            fail_msg("%s, %d x %d to %d x %d, seed %lld: CRC-32 %u, not %u", tables[t]->isa, w, h,
+                     ow, oh, (long long)seed, got, (uint32_t)crc);
         lrt_guarded_free(dst_block);
     }
     lrt_guarded_free(src_block);
@@ -278,9 +278,9 @@ void test_resize_refuses_impossible_sizes(void **state)
     for (size_t k = 0; k < sizeof(bad) / sizeof(*bad); k++) {
         lr_resize *plan;
         lr_error err = {0};
-        assert_int_equal(lr_resize_create(&plan, LR_BICUBIC, bad[k].w, bad[k].h, bad[k].ow,
-                                          bad[k].oh, &err),
-                         LR_E_UNSUPPORTED);
+        assert_int_equal(
+            lr_resize_create(&plan, LR_BICUBIC, bad[k].w, bad[k].h, bad[k].ow, bad[k].oh, &err),
+            LR_E_UNSUPPORTED);
         assert_null(plan);
     }
 }
@@ -316,7 +316,8 @@ static void run_resize_bench(void *arg, const lr_kernels *kernels)
 
 void bench_resize(const char *only)
 {
-    static const sizes cases[] = {{1920, 1080, 528, 288}, {640, 360, 528, 288}, {320, 240, 432, 336}};
+    static const sizes cases[] = {
+        {1920, 1080, 528, 288}, {640, 360, 528, 288}, {320, 240, 432, 336}};
     for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
         sizes s = cases[k];
         char name[64];

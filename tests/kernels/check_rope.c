@@ -10,9 +10,9 @@ static double half_ulp(double value)
     return fabs(value) * U + 0x1p-150;
 }
 
-/* cos and sin are rounded once to fp32. Before that the angle is off by the rounding of the frequency
- * (pow: 1 unit of double, 2^-52) and of two products (2^-53 each), relatively, and the addition
- * theorem adds some roundings of values up to 1. */
+/* cos and sin are rounded once to fp32. Before that the angle is off by the rounding of the
+ * frequency (pow: 1 unit of double, 2^-52) and of two products (2^-53 each), relatively, and the
+ * addition theorem adds some roundings of values up to 1. */
 static void check_angle(size_t dim, double theta, uint64_t position, size_t j, float got_cos,
                         float got_sin)
 {
@@ -21,8 +21,8 @@ static void check_angle(size_t dim, double theta, uint64_t position, size_t j, f
     double off = (double)angle * 2 * 0x1p-52 + 8 * 0x1p-53;
     double c = (double)cosl(angle), s = (double)sinl(angle);
     if (!(fabs(got_cos - c) <= half_ulp(c) + off) || !(fabs(got_sin - s) <= half_ulp(s) + off))
-        fail_msg("dim %zu, theta %g, position %llu, pair %zu: (%.9g, %.9g), not (%.12g, %.12g)", dim,
-                 theta, (unsigned long long)position, j, got_cos, got_sin, c, s);
+        fail_msg("dim %zu, theta %g, position %llu, pair %zu: (%.9g, %.9g), not (%.12g, %.12g)",
+                 dim, theta, (unsigned long long)position, j, got_cos, got_sin, c, s);
 }
 
 typedef struct table_shape {
@@ -46,13 +46,13 @@ void test_rope_angles_equal_long_double(void **state)
         lr_error err = {0};
         lrt_assert_ok(lr_rope_create(&rope, shapes[k].dim, shapes[k].theta, &err), &err);
         for (size_t s = 0; s < sizeof(starts) / sizeof(*starts) + 8; s++) {
-            uint64_t start = s < sizeof(starts) / sizeof(*starts) ? starts[s]
-                                                                  : lrt_below(&random, 2000000);
+            uint64_t start =
+                s < sizeof(starts) / sizeof(*starts) ? starts[s] : lrt_below(&random, 2000000);
             lr_rope_angles(rope, start, rows, cosines, sines);
             for (size_t r = 0; r < rows; r++)
                 for (size_t j = 0; j < half; j++)
-                    check_angle(shapes[k].dim, shapes[k].theta, start + r, j,
-                                cosines[r * half + j], sines[r * half + j]);
+                    check_angle(shapes[k].dim, shapes[k].theta, start + r, j, cosines[r * half + j],
+                                sines[r * half + j]);
         }
         lr_rope_free(rope);
         lrt_guarded_free(cosines);
@@ -94,7 +94,7 @@ void test_rope_angles_depend_on_position_alone(void **state)
 void test_rope_refuses_impossible_tables(void **state)
 {
     (void)state;
-    static const table_shape bad[] = {{0, 1e4}, {1, 1e4}, {63, 1e4},     {SIZE_MAX - 1, 1e4},
+    static const table_shape bad[] = {{0, 1e4}, {1, 1e4}, {63, 1e4},      {SIZE_MAX - 1, 1e4},
                                       {64, 0},  {64, -1}, {64, INFINITY}, {64, NAN}};
     for (size_t k = 0; k < sizeof(bad) / sizeof(*bad); k++) {
         lr_rope *rope;

@@ -113,6 +113,7 @@ typedef struct lr_kernels {
     void (*sum_rows)(double *sum, const float *x, size_t ldx, size_t rows, size_t dim);
     float (*dot)(const float *a, const float *b, size_t n);
 
+    /* x may stand at an odd address. */
     void (*bf16_to_f32)(float *y, const uint16_t *x, size_t n);
     void (*f16_to_f32)(float *y, const uint16_t *x, size_t n);
 

@@ -65,8 +65,8 @@ SIMD vecd vecd_add(vecd a, vecd b)
 /* n floats as doubles. */
 SIMD vecd vecd_from_floats_n(const float *p, size_t n)
 {
-    __m128 x = n >= VDW ? _mm_loadu_ps(p)
-                        : _mm_maskload_ps(p, _mm256_castsi256_si128(vec_first(n)));
+    __m128 x =
+        n >= VDW ? _mm_loadu_ps(p) : _mm_maskload_ps(p, _mm256_castsi256_si128(vec_first(n)));
     return _mm256_cvtps_pd(x);
 }
 
@@ -100,8 +100,8 @@ SIMD void ints_store(void *p, ints a)
 SIMD ints ints_load_lanes(const uint8_t *p, size_t stride)
 {
     __m256i low = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
-    return _mm256_inserti128_si256(
-        low, _mm_loadu_si128((const __m128i *)(const void *)(p + stride)), 1);
+    return _mm256_inserti128_si256(low,
+                                   _mm_loadu_si128((const __m128i *)(const void *)(p + stride)), 1);
 }
 
 /* The same 16 indices in each lane. */

@@ -2,8 +2,8 @@
 
 #include "scalar.h"
 
-/* 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3): the second form keeps
- * its relative accuracy for negative x, where 1 + tanh(u) cancels. */
+/* 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3): the second form
+ * keeps its relative accuracy for negative x, where 1 + tanh(u) cancels. */
 static float gelu_tanh(float x)
 {
     const float a = 1.5957691216f, b = 0.0713548163f; /* 2 sqrt(2/pi), that times 0.044715 */

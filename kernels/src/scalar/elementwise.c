@@ -63,10 +63,18 @@ float lr_scalar_dot(const float *a, const float *b, size_t n)
     return (float)sum;
 }
 
+/* Values of 16 bits are copied out: in a mapped file they may stand at odd addresses. */
+static uint16_t load16(const uint16_t *x, size_t i)
+{
+    uint16_t value;
+    memcpy(&value, (const unsigned char *)x + i * sizeof(value), sizeof(value));
+    return value;
+}
+
 void lr_scalar_bf16_to_f32(float *y, const uint16_t *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)x[i] << 16;
+        uint32_t bits = (uint32_t)load16(x, i) << 16;
         memcpy(&y[i], &bits, sizeof(bits));
     }
 }
@@ -77,10 +85,8 @@ static uint32_t f16_bits(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
     uint32_t exponent = h >> 10 & 31u, fraction = h & 0x3ffu;
-    if (exponent == 31)
-        return sign | 0x7f800000u | fraction << 13 | (fraction ? 0x400000u : 0);
-    if (exponent)
-        return sign | (exponent + 112) << 23 | fraction << 13;
+    if (exponent == 31) return sign | 0x7f800000u | fraction << 13 | (fraction ? 0x400000u : 0);
+    if (exponent) return sign | (exponent + 112) << 23 | fraction << 13;
     float subnormal = (float)fraction * 0x1p-24f;
     uint32_t bits;
     memcpy(&bits, &subnormal, sizeof(bits));
@@ -90,7 +96,7 @@ static uint32_t f16_bits(uint16_t h)
 void lr_scalar_f16_to_f32(float *y, const uint16_t *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = f16_bits(x[i]);
+        uint32_t bits = f16_bits(load16(x, i));
         memcpy(&y[i], &bits, sizeof(bits));
     }
 }

@@ -1,11 +1,9 @@
 /* The plain back end of linear layers: weights as fp32 panels of PANEL outputs, [ceil(n / PANEL)]
  * [k][PANEL], so that the innermost loop runs over outputs and each output's sum runs over k in
  * ascending order: a row's result depends on that row alone. */
-#include <string.h>
-
 #include <longreel/memory.h>
 
-#include "scalar.h"
+#include "../linear_parts.h"
 #include "../table.h"
 
 #define PANEL 16
@@ -22,52 +20,17 @@ static void scalar_linear_free(lr_linear *linear)
     lr_free(linear);
 }
 
-/* Checks the parts' types and shapes; *n and *k of them all, stacked. */
-static lr_status stacked_shape(const lr_linear_part *parts, size_t n_parts, size_t *n, size_t *k,
-                               lr_error *err)
-{
-    lr_status st = LR_OK;
-    *n = *k = 0;
-    for (size_t p = 0; p < n_parts; p++) {
-        const lr_tensor *w = &parts[p].weight;
-        if (w->n_dims != 2 || !w->dims[0] || !w->dims[1])
-            LR_FAIL(LR_E_MODEL, "a linear layer's weight must have two dimensions, not %zu",
-                    w->n_dims);
-        if (w->dtype != LR_F32 && w->dtype != LR_BF16 && w->dtype != LR_F16)
-            LR_FAIL(LR_E_UNSUPPORTED, "a linear layer's weight is %s; F32, BF16 and F16 are known",
-                    lr_dtype_name(w->dtype));
-        if (p > 0 && w->dims[1] != *k)
-            LR_FAIL(LR_E_MODEL, "stacked linear layers take %zu and %zu inputs", *k, w->dims[1]);
-        *k = w->dims[1];
-        if (!lr_add_size(*n, w->dims[0], n))
-            LR_FAIL(LR_E_NOMEM, "a linear layer's outputs do not fit in memory");
-    }
-    if (!n_parts) LR_FAIL(LR_E_INTERNAL, "a linear layer without weights");
-done:
-    return st;
-}
-
-static void row_to_f32(float *row, const lr_tensor *w, size_t r)
-{
-    size_t k = w->dims[1];
-    if (w->dtype == LR_F32)
-        memcpy(row, (const float *)w->data + r * k, k * sizeof(float));
-    else if (w->dtype == LR_BF16)
-        lr_scalar_bf16_to_f32(row, (const uint16_t *)w->data + r * k, k);
-    else
-        lr_scalar_f16_to_f32(row, (const uint16_t *)w->data + r * k, k);
-}
-
 static lr_status scalar_linear_create(lr_linear **out, const lr_linear_part *parts, size_t n_parts,
                                       lr_error *err)
 {
     lr_status st = LR_OK;
     plain_linear *linear = NULL;
     float *row = NULL;
-    size_t n, k, count, output = 0;
+    lr_part_shape shape;
+    size_t count, output = 0;
     *out = NULL;
-    LR_TRY(stacked_shape(parts, n_parts, &n, &k, err));
-    size_t n_panels = n / PANEL + (n % PANEL != 0);
+    LR_TRY(lr_parts_check(parts, n_parts, &shape, err));
+    size_t n = shape.n, k = shape.k, n_panels = n / PANEL + (n % PANEL != 0);
     if (!lr_mul_size(n_panels, PANEL, &count) || !lr_mul_size(count, k, &count))
         LR_FAIL(LR_E_NOMEM, "a linear layer of %zu x %zu does not fit in memory", n, k);
     LR_TRY(LR_NEW(&linear, 1, "linear layer", err));
@@ -77,7 +40,7 @@ static lr_status scalar_linear_create(lr_linear **out, const lr_linear_part *par
     for (size_t p = 0; p < n_parts; p++)
         for (size_t r = 0; r < parts[p].weight.dims[0]; r++, output++) {
             float *panel = linear->panels + output / PANEL * PANEL * k + output % PANEL;
-            row_to_f32(row, &parts[p].weight, r);
+            lr_part_row(&parts[p], r, row);
             for (size_t i = 0; i < k; i++)
                 panel[i * PANEL] = row[i];
         }
