@@ -28,6 +28,8 @@ typedef struct lr_ingest_options {
                              the sound then begin at start (which becomes t of frame 0) */
     int audio_track;      /* -1: the default one; else the n-th sound track */
     int threads;          /* for decoding; >= 1 */
+    bool every_picture;   /* decode also the pictures that no grid point shows, to know all damage; slower,
+                             the frames are the same */
     lr_cancel *cancel;
 } lr_ingest_options;
 

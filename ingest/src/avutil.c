@@ -1,0 +1,66 @@
+#include "avutil.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+lr_status lri_av_fail(lr_error *err, int averror, lr_status otherwise, const char *format, ...)
+{
+    char context[LR_ERROR_TEXT / 2], cause[AV_ERROR_MAX_STRING_SIZE];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(context, sizeof context, format, args);
+    va_end(args);
+    if (averror == AVERROR(ENOMEM)) return lr_fail(err, LR_E_NOMEM, "%s: out of memory", context);
+    if (averror == AVERROR_EXIT) return lr_fail(err, LR_E_INTERRUPTED, "%s: cancelled", context);
+    (void)av_strerror(averror, cause, sizeof cause);
+    return lr_fail(err, otherwise, "%s: %s", context, cause);
+}
+
+/* What H.264 decoders call an error though the pictures are right: reference bookkeeping after an
+ * entry in the middle, and parameters that streams state too small. */
+static const char *const harmless[] = {"mmco:", "number of reference frames", "Frame num gap",
+                                       "sps_id", "co located POCs", "illegal short term",
+                                       "Could not update timestamps"};
+
+static bool is_harmless(const char *text)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strstr(text, harmless[i])) return true;
+    return false;
+}
+
+static void on_libav_log(void *context, int level, const char *format, va_list args)
+{
+    if (level > AV_LOG_INFO) return;
+    char text[1024];
+    int length = vsnprintf(text, sizeof text, format, args);
+    if (length < 0) return;
+    const AVClass *class = context ? *(const AVClass *const *)context : NULL;
+    const char *name = class && class->item_name ? class->item_name(context) : "libav";
+    /* Error concealment announces itself as information. */
+    bool fault = level <= AV_LOG_ERROR || strncmp(text, "concealing ", 11) == 0;
+    if (fault && class && class == avcodec_get_class() && !is_harmless(text)) {
+        lri_watch *watch = ((const AVCodecContext *)context)->opaque;
+        if (watch) atomic_fetch_add(&watch->errors, 1);
+    }
+    text[strcspn(text, "\r\n")] = '\0';
+    if (*text) lr_log(LR_LOG_DEBUG, "%s: %s", name, text);
+}
+
+static void redirect(void)
+{
+    av_log_set_callback(on_libav_log);
+}
+
+void lri_log_redirect(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, redirect);
+}
+
+const char *lri_codec_name(enum AVCodecID id)
+{
+    const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
+    return descriptor ? descriptor->name : "unknown";
+}

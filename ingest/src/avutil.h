@@ -1,0 +1,68 @@
+/* What the files of ingest/ share about libav: errors, its log, and a file opened without any access
+ * to other files or the network. */
+#ifndef LRI_AVUTIL_H
+#define LRI_AVUTIL_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
+
+#include <longreel/core.h>
+
+/* Untrusted sizes. A picture: 16K x 8K. Streams: what a broadcast multiplex holds, with room. */
+#define LRI_MAX_PIXELS (INT64_C(1) << 27)
+#define LRI_MAX_STREAMS 256
+#define LRI_MAX_CHANNELS 64
+
+/* Records `averror` with libav's text: ENOMEM as LR_E_NOMEM, AVERROR_EXIT as LR_E_INTERRUPTED, else as
+ * `otherwise`. */
+lr_status lri_av_fail(lr_error *err, int averror, lr_status otherwise, const char *format, ...)
+    LR_PRINTF(4, 5);
+
+/* libav's log goes to lr_log at debug level, once for the process. A decoder whose AVCodecContext has
+ * `opaque` set to a watch counts what it reports as an error. */
+typedef struct lri_watch {
+    atomic_uint errors;
+} lri_watch;
+void lri_log_redirect(void);
+
+/* The name of a decoder's or stream's codec; never NULL. */
+const char *lri_codec_name(enum AVCodecID id);
+
+/* ------------------------------------------------------------------ an opened file */
+
+typedef struct lri_source {
+    const char *path; /* the recording's */
+    int fd;
+    int64_t bytes, position;
+    struct timespec modified;
+    ino_t inode;
+    int read_errno; /* of the last read that the system refused */
+    lr_cancel *cancel;
+    AVIOContext *io;
+    AVFormatContext *format;
+    AVPacket *packet;
+} lri_source;
+
+/* Opens the file and checks that it is a regular one; no demuxer yet. */
+lr_status lri_source_open(lri_source *source, const char *path, lr_cancel *cancel, lr_error *err);
+/* Opens the demuxer and finds the streams. */
+lr_status lri_source_demux(lri_source *source, lr_error *err);
+/* The next packet of one of the streams that are not discarded, into source->packet; *got false at
+ * the end of what can be read. */
+lr_status lri_source_read(lri_source *source, bool *got, lr_error *err);
+void lri_source_close(lri_source *source);
+
+/* bytes [at, at + count) of the file; *got may be less at its end. */
+lr_status lri_source_pread(lri_source *source, int64_t at, void *to, size_t count, size_t *got,
+                           lr_error *err);
+/* XXH3-128 of the whole file as 32 hex digits. */
+lr_status lri_source_hash(lri_source *source, char hex[33], lr_error *err);
+/* Whether the container's outer sizes promise more bytes than the file has. */
+lr_status lri_source_is_cut(lri_source *source, bool *cut, lr_error *err);
+
+#endif

@@ -1,0 +1,212 @@
+#include "bitstream.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ bits */
+
+typedef struct bits {
+    const uint8_t *data;
+    size_t n_bits, at;
+} bits;
+
+/* Reading past the end gives zeros. */
+static unsigned take(bits *b, unsigned count)
+{
+    unsigned value = 0;
+    for (; count > 0; count--, b->at++) {
+        unsigned bit = b->at < b->n_bits ? (b->data[b->at / 8] >> (7 - b->at % 8)) & 1u : 0u;
+        value = value << 1 | bit;
+    }
+    return value;
+}
+
+/* Exp-Golomb, H.264 9.1. */
+static unsigned take_ue(bits *b)
+{
+    unsigned zeros = 0;
+    while (zeros < 31 && b->at < b->n_bits && take(b, 1) == 0) zeros++;
+    return (1u << zeros) - 1 + take(b, zeros);
+}
+
+/* ------------------------------------------------------------------ NAL units */
+
+typedef struct nal_walk {
+    const uint8_t *at, *end;
+    unsigned length_bytes; /* 0: start codes */
+} nal_walk;
+
+static const uint8_t *find_start_code(const uint8_t *at, const uint8_t *end)
+{
+    for (; end - at >= 3; at++)
+        if (at[0] == 0 && at[1] == 0 && at[2] == 1) return at;
+    return end;
+}
+
+static nal_walk walk_nals(const AVCodecParameters *p, const uint8_t *data, size_t size)
+{
+    nal_walk walk = {data, data + size, 0};
+    bool h264 = p->codec_id == AV_CODEC_ID_H264;
+    int fixed = h264 ? 7 : 23;
+    if (p->extradata && p->extradata_size >= fixed && p->extradata[0] == 1)
+        walk.length_bytes = (p->extradata[h264 ? 4 : 21] & 3u) + 1;
+    return walk;
+}
+
+static bool next_nal(nal_walk *walk, const uint8_t **nal, size_t *size)
+{
+    if (walk->length_bytes) {
+        if ((size_t)(walk->end - walk->at) <= walk->length_bytes) return false;
+        size_t length = 0;
+        for (unsigned i = 0; i < walk->length_bytes; i++) length = length << 8 | *walk->at++;
+        if (length == 0 || length > (size_t)(walk->end - walk->at)) return false;
+        *nal = walk->at;
+        *size = length;
+        walk->at += length;
+        return true;
+    }
+    const uint8_t *start = find_start_code(walk->at, walk->end);
+    if (walk->end - start <= 3) return false;
+    *nal = start + 3;
+    walk->at = find_start_code(*nal, walk->end);
+    *size = (size_t)(walk->at - *nal);
+    return *size > 0;
+}
+
+/* Removes the emulation prevention bytes (00 00 03); returns the number of bytes written. */
+static size_t unescape(uint8_t *to, size_t room, const uint8_t *from, size_t size)
+{
+    size_t n = 0;
+    int zeros = 0;
+    for (size_t i = 0; i < size && n < room; i++) {
+        if (zeros >= 2 && from[i] == 3) {
+            zeros = 0;
+            continue;
+        }
+        zeros = from[i] == 0 ? zeros + 1 : 0;
+        to[n++] = from[i];
+    }
+    return n;
+}
+
+/* Whether an SEI NAL holds a recovery point that is exact from this picture on (H.264 D.2.8). */
+static bool has_exact_recovery(const uint8_t *nal, size_t size)
+{
+    uint8_t sei[256];
+    size_t n = unescape(sei, sizeof sei, nal + 1, size - 1);
+    for (size_t at = 0; at + 2 < n;) {
+        unsigned type = 0, length = 0;
+        while (at < n && sei[at] == 255) type += sei[at++];
+        if (at < n) type += sei[at++];
+        while (at < n && sei[at] == 255) length += sei[at++];
+        if (at < n) length += sei[at++];
+        if (type == 6 && at < n) {
+            bits b = {sei + at, (n - at) * 8, 0};
+            unsigned frame_count = take_ue(&b);
+            return frame_count == 0 && take(&b, 1) == 1;
+        }
+        at += length;
+    }
+    return false;
+}
+
+static lri_picture_kind look_h264(const AVCodecParameters *p, const uint8_t *data, size_t size)
+{
+    lri_picture_kind kind = {LRI_ENTRY_NONE, true, false, 0};
+    nal_walk walk = walk_nals(p, data, size);
+    const uint8_t *nal;
+    size_t length;
+    bool slices = false;
+    while (next_nal(&walk, &nal, &length)) {
+        unsigned type = nal[0] & 31u;
+        if (type == 6 && has_exact_recovery(nal, length)) kind.entry = LRI_ENTRY_OPEN;
+        if (type != 1 && type != 2 && type != 5) continue;
+        slices = true;
+        if (type == 5) kind.entry = LRI_ENTRY_CLOSED;
+        if (nal[0] & 0x60) kind.reference = true;
+    }
+    if (!slices) kind.reference = true;
+    return kind;
+}
+
+static lri_picture_kind look_hevc(const AVCodecParameters *p, const uint8_t *data, size_t size)
+{
+    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
+    nal_walk walk = walk_nals(p, data, size);
+    const uint8_t *nal;
+    size_t length;
+    while (next_nal(&walk, &nal, &length)) {
+        unsigned type = (nal[0] >> 1) & 63u;
+        if (type > 31) continue;
+        /* IDR: leading pictures can be decoded. BLA and CRA: they may need what came before. */
+        if (type == 19 || type == 20) kind.entry = LRI_ENTRY_CLOSED;
+        else if (type >= 16 && type <= 23) kind.entry = LRI_ENTRY_OPEN;
+        /* Even types below 16 are not used by pictures of their own temporal layer; without the
+         * highest layer's number that says little, so they count as references. */
+        break;
+    }
+    return kind;
+}
+
+/* ------------------------------------------------------------------ MPEG-2, MPEG-4, VP8, VP9 */
+
+static lri_picture_kind look_mpeg2(const uint8_t *data, size_t size, bool key)
+{
+    lri_picture_kind kind = {key ? LRI_ENTRY_OPEN : LRI_ENTRY_NONE, true, true, 0};
+    const uint8_t *end = data + size;
+    bool closed = false;
+    for (const uint8_t *at = find_start_code(data, end); end - at >= 8;
+         at = find_start_code(at + 3, end)) {
+        if (at[3] == 0xB8) closed = (at[7] & 0x40) != 0;
+        if (at[3] != 0x00) continue;
+        kind.type = "\0IPB\0\0\0\0"[(at[5] >> 3) & 7];
+        break;
+    }
+    if (kind.type == 'B') kind.reference = false;
+    if (kind.type && kind.type != 'I') kind.entry = LRI_ENTRY_NONE;
+    if (kind.entry == LRI_ENTRY_OPEN && closed) kind.entry = LRI_ENTRY_CLOSED;
+    return kind;
+}
+
+static lri_picture_kind look_mpeg4(const uint8_t *data, size_t size)
+{
+    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
+    const uint8_t *end = data + size;
+    const uint8_t *at = find_start_code(data, end);
+    while (end - at >= 5 && at[3] != 0xB6) at = find_start_code(at + 3, end);
+    if (end - at < 5) return kind;
+    kind.type = "IPBS"[at[4] >> 6];
+    if (kind.type == 'S') kind.type = 'P';
+    if (kind.type == 'I') kind.entry = LRI_ENTRY_OPEN;
+    if (kind.type == 'B') kind.reference = false;
+    return kind;
+}
+
+static lri_picture_kind look_vp8(const uint8_t *data, size_t size)
+{
+    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
+    if (size < 1) return kind;
+    if (!(data[0] & 1)) kind.entry = LRI_ENTRY_CLOSED;
+    kind.shown = (data[0] & 0x10) != 0;
+    return kind;
+}
+
+lri_picture_kind lri_picture_look(const AVCodecParameters *parameters, const uint8_t *data,
+                                  size_t size, bool key)
+{
+    const AVCodecDescriptor *descriptor = avcodec_descriptor_get(parameters->codec_id);
+    if (descriptor && (descriptor->props & AV_CODEC_PROP_INTRA_ONLY))
+        return (lri_picture_kind){LRI_ENTRY_CLOSED, true, false, 'I'};
+    switch (parameters->codec_id) {
+    case AV_CODEC_ID_H264: return look_h264(parameters, data, size);
+    case AV_CODEC_ID_HEVC: return look_hevc(parameters, data, size);
+    case AV_CODEC_ID_MPEG1VIDEO:
+    case AV_CODEC_ID_MPEG2VIDEO: return look_mpeg2(data, size, key);
+    case AV_CODEC_ID_MPEG4: return look_mpeg4(data, size);
+    case AV_CODEC_ID_VP8: return look_vp8(data, size);
+    default: break;
+    }
+    bool reorders = descriptor && (descriptor->props & AV_CODEC_PROP_REORDER);
+    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
+    if (key) kind.entry = reorders ? LRI_ENTRY_OPEN : LRI_ENTRY_CLOSED;
+    return kind;
+}

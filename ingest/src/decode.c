@@ -1,0 +1,309 @@
+#include "decode.h"
+
+#include <string.h>
+
+/* How far a seek may land before its target, in packets, before the file is read from its start. */
+#define MOST_SKIPPED 20000
+/* Packets that are sooner read over than sought for. */
+#define MOST_READ_OVER 64
+
+size_t lri_entry_of(const lri_video_index *video, size_t ordinal)
+{
+    int64_t pts = video->packets[ordinal].pts;
+    for (size_t i = ordinal + 1; i-- > 0;) {
+        const lri_packet *packet = &video->packets[i];
+        if (packet->flags & LRI_CLOSED) return i;
+        /* A picture shown before an open entry may need what came before that. */
+        if ((packet->flags & LRI_OPEN) && packet->pts <= pts) return i;
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static lr_status open_source(lri_decoder *decoder, lr_error *err)
+{
+    const lr_recording *recording = decoder->recording;
+    lri_source_close(&decoder->source);
+    lr_status st = lri_recording_reopen(recording, &decoder->source, err);
+    if (st != LR_OK) return st;
+    AVFormatContext *format = decoder->source.format;
+    if (recording->video.stream >= (int)format->nb_streams)
+        return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
+    /* Where time stamps wrap, libav unwraps them by the first packet of any stream: the same streams
+     * as for the index must be read. */
+    bool keep_sound = (format->iformat->flags & AVFMT_TS_DISCONT) != 0;
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        bool wanted = (int)i == recording->video.stream ||
+                      (keep_sound && (int)i == recording->audio.stream);
+        if (!wanted) format->streams[i]->discard = AVDISCARD_ALL;
+    }
+    decoder->next = 0;
+    decoder->held = false;
+    return LR_OK;
+}
+
+static lr_status open_codec(lri_decoder *decoder, lr_error *err)
+{
+    const lr_recording *recording = decoder->recording;
+    const AVStream *stream = decoder->source.format->streams[recording->video.stream];
+    const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
+    if (!codec)
+        return lr_fail(err, LR_E_UNSUPPORTED, "%s: no decoder for %s", recording->path,
+                       lri_codec_name(stream->codecpar->codec_id));
+    decoder->codec = avcodec_alloc_context3(codec);
+    decoder->frame = av_frame_alloc();
+    decoder->packet = av_packet_alloc();
+    if (!decoder->codec || !decoder->frame || !decoder->packet)
+        return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a decoder", recording->path);
+    AVCodecContext *c = decoder->codec;
+    int code = avcodec_parameters_to_context(c, stream->codecpar);
+    if (code < 0) return lri_av_fail(err, code, LR_E_FORMAT, "%s: stream %d", recording->path,
+                                     recording->video.stream);
+    c->opaque = &decoder->watch;
+    c->max_pixels = LRI_MAX_PIXELS;
+    c->err_recognition |= AV_EF_CRCCHECK;
+    c->thread_count = decoder->threads;
+    c->thread_type = FF_THREAD_FRAME | FF_THREAD_SLICE;
+    code = avcodec_open2(c, codec, NULL);
+    if (code < 0)
+        return lri_av_fail(err, code, LR_E_UNSUPPORTED, "%s: stream %d (%s) cannot be decoded",
+                           recording->path, recording->video.stream, codec->name);
+    return LR_OK;
+}
+
+lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, int threads,
+                           lr_error *err)
+{
+    memset(decoder, 0, sizeof *decoder);
+    decoder->source.fd = -1;
+    decoder->recording = recording;
+    decoder->threads = threads < 1 ? 1 : threads > 64 ? 64 : threads;
+    lr_status st = open_source(decoder, err);
+    return st == LR_OK ? open_codec(decoder, err) : st;
+}
+
+void lri_decoder_close(lri_decoder *decoder)
+{
+    avcodec_free_context(&decoder->codec);
+    av_frame_free(&decoder->frame);
+    av_packet_free(&decoder->packet);
+    lri_source_close(&decoder->source);
+}
+
+/* ------------------------------------------------------------------ packets */
+
+/* The next packet of the pictures as it lies in the file, into `packet`. */
+static lr_status read_picture(lri_decoder *decoder, bool *got, lr_error *err)
+{
+    for (;;) {
+        lr_status st = lri_source_read(&decoder->source, got, err);
+        if (st != LR_OK || !*got) return st;
+        AVPacket *read = decoder->source.packet;
+        if (read->stream_index != decoder->recording->video.stream || read->size <= 0) continue;
+        av_packet_unref(decoder->packet);
+        av_packet_move_ref(decoder->packet, read);
+        return LR_OK;
+    }
+}
+
+static bool is_packet(const lri_decoder *decoder, size_t ordinal)
+{
+    const lri_packet *entry = &decoder->recording->video.packets[ordinal];
+    return lri_packet_check(decoder->packet) == entry->check;
+}
+
+/* The same payload may come again later: one of its stamps must fit as well. */
+static bool is_stamped(const lri_decoder *decoder, size_t ordinal)
+{
+    const lri_packet *entry = &decoder->recording->video.packets[ordinal];
+    const AVPacket *packet = decoder->packet;
+    return packet->dts == AV_NOPTS_VALUE || packet->dts == entry->seek ||
+           packet->pts == AV_NOPTS_VALUE || packet->pts == entry->pts;
+}
+
+/* Seeks to `back` seconds before the entry's stamp and reads up to the entry. *found false: it did
+ * not come. */
+static lr_status seek_to(lri_decoder *decoder, size_t entry, int back, bool *found, lr_error *err)
+{
+    const lri_video_index *video = &decoder->recording->video;
+    int64_t stamp = video->packets[entry].seek;
+    *found = false;
+    if (stamp == AV_NOPTS_VALUE) return LR_OK;
+    stamp -= av_rescale_q(back, (AVRational){1, 1}, video->time_base);
+    if (av_seek_frame(decoder->source.format, video->stream, stamp, AVSEEK_FLAG_BACKWARD) < 0)
+        return LR_OK;
+    for (int skipped = 0; skipped < MOST_SKIPPED; skipped++) {
+        bool got;
+        lr_status st = read_picture(decoder, &got, err);
+        if (st != LR_OK || !got) return st;
+        if (is_packet(decoder, entry) && is_stamped(decoder, entry)) {
+            *found = true;
+            decoder->held = true;
+            return LR_OK;
+        }
+        int64_t dts = decoder->packet->dts;
+        if (dts != AV_NOPTS_VALUE && dts > video->packets[entry].seek) return LR_OK;
+    }
+    return LR_OK;
+}
+
+/* From the start of the file, counting: always right, if not always quick. */
+static lr_status walk_to(lri_decoder *decoder, size_t entry, lr_error *err)
+{
+    lr_status st = open_source(decoder, err);
+    for (size_t i = 0; st == LR_OK && i <= entry; i++) {
+        bool got = false;
+        st = read_picture(decoder, &got, err);
+        if (st == LR_OK && (!got || !is_packet(decoder, i)))
+            st = lr_fail(err, LR_E_IO, "%s: changed while it was read", decoder->recording->path);
+    }
+    decoder->held = st == LR_OK;
+    return st;
+}
+
+/* Reads on to an entry a little further in the file. */
+static lr_status skip_to(lri_decoder *decoder, size_t entry, bool *found, lr_error *err)
+{
+    *found = false;
+    if (!decoder->opened || entry < decoder->next || entry - decoder->next > MOST_READ_OVER)
+        return LR_OK;
+    for (; decoder->held == false || decoder->next < entry; decoder->next++) {
+        bool got = true;
+        lr_status st = decoder->held ? LR_OK : read_picture(decoder, &got, err);
+        if (st != LR_OK) return st;
+        if (!got || !is_packet(decoder, decoder->next)) return LR_OK;
+        decoder->held = decoder->next == entry;
+        if (decoder->held) break;
+    }
+    *found = true;
+    return LR_OK;
+}
+
+lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
+{
+    lr_status st = LR_OK;
+    bool found = false;
+    if (decoder->opened) avcodec_flush_buffers(decoder->codec);
+    decoder->draining = decoder->ended = false;
+    decoder->faults = 0;
+    atomic_store(&decoder->watch.errors, 0);
+    LR_TRY(skip_to(decoder, entry, &found, err));
+    if (!found) decoder->held = false;
+    if (!found && entry > 0) {
+        LR_TRY(seek_to(decoder, entry, 0, &found, err));
+        if (!found) LR_TRY(seek_to(decoder, entry, 3, &found, err));
+    }
+    if (!found) LR_TRY(walk_to(decoder, entry, err));
+    decoder->began = decoder->next = entry;
+    decoder->opened = true;
+done:
+    return st;
+}
+
+/* ------------------------------------------------------------------ decoding */
+
+/* The packet `next` into `packet`. Readers after a seek must give what the index saw; where they do
+ * not, the file is read again from its start. */
+static lr_status hold_next(lri_decoder *decoder, bool *got, lr_error *err)
+{
+    lr_status st = LR_OK;
+    *got = true;
+    if (decoder->held) return LR_OK;
+    if (decoder->next >= decoder->recording->video.n_packets) {
+        *got = false;
+        return LR_OK;
+    }
+    LR_TRY(read_picture(decoder, got, err));
+    if (!*got || !is_packet(decoder, decoder->next)) {
+        lr_log(LR_LOG_DEBUG, "%s: packet %zu is not where a seek led: reading from the start",
+               decoder->recording->path, decoder->next);
+        size_t ordinal = decoder->next;
+        LR_TRY(walk_to(decoder, ordinal, err));
+        decoder->next = ordinal;
+    }
+    decoder->held = *got = true;
+done:
+    return st;
+}
+
+lr_status lri_decoder_drain(lri_decoder *decoder, lr_error *err)
+{
+    int code = avcodec_send_packet(decoder->codec, NULL);
+    decoder->draining = true;
+    if (code == AVERROR(ENOMEM))
+        return lri_av_fail(err, code, LR_E_FORMAT, "%s", decoder->recording->path);
+    return LR_OK;
+}
+
+lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err)
+{
+    bool got;
+    lr_status st = hold_next(decoder, &got, err);
+    if (st != LR_OK) return st;
+    if (!got) return lri_decoder_drain(decoder, err);
+    AVPacket *packet = decoder->packet;
+    packet->pts = packet->dts = (int64_t)decoder->next;
+    int code = avcodec_send_packet(decoder->codec, packet);
+    if (code == AVERROR(EAGAIN))
+        return lr_fail(err, LR_E_INTERNAL, "%s: the decoder is full", decoder->recording->path);
+    if (code == AVERROR(ENOMEM))
+        return lri_av_fail(err, code, LR_E_FORMAT, "%s", decoder->recording->path);
+    if (code < 0) decoder->faults++;
+    av_packet_unref(packet);
+    decoder->held = false;
+    decoder->next++;
+    return LR_OK;
+}
+
+lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
+{
+    *got = false;
+    /* While draining, a decoder may return an error for each picture it still held. */
+    for (int failures = 0; failures < 256;) {
+        int code = avcodec_receive_frame(decoder->codec, decoder->frame);
+        if (code >= 0) {
+            int64_t ordinal = decoder->frame->pts;
+            if (ordinal < 0 || ordinal >= (int64_t)decoder->recording->video.n_packets) continue;
+            *got = true;
+            return LR_OK;
+        }
+        if (code == AVERROR(EAGAIN) || code == AVERROR_EOF) {
+            decoder->ended = code == AVERROR_EOF;
+            return LR_OK;
+        }
+        if (code == AVERROR(ENOMEM))
+            return lri_av_fail(err, code, LR_E_FORMAT, "%s", decoder->recording->path);
+        decoder->faults++;
+        failures++;
+    }
+    decoder->ended = true;
+    return LR_OK;
+}
+
+lr_status lri_decoder_next(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)
+{
+    lr_status st = LR_OK;
+    for (;;) {
+        LR_TRY(lri_decoder_take(decoder, got, err));
+        if (*got || decoder->ended) return LR_OK;
+        if (decoder->draining) {
+            decoder->ended = true;
+            return LR_OK;
+        }
+        if (decoder->next >= limit) LR_TRY(lri_decoder_drain(decoder, err));
+        else LR_TRY(lri_decoder_feed(decoder, err));
+    }
+done:
+    return st;
+}
+
+bool lri_decoder_is_suspect(const lri_decoder *decoder)
+{
+    return decoder->faults > 0 || atomic_load(&decoder->watch.errors) > 0;
+}
+
+bool lri_frame_is_marked(const AVFrame *frame)
+{
+    return (frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags != 0;
+}

@@ -1,0 +1,177 @@
+/* One pass over the packets of the chosen picture and sound streams, without decoding. */
+#include "recording.h"
+
+#include <string.h>
+
+#include <xxhash.h>
+
+/* ------------------------------------------------------------------ choice of streams */
+
+static bool is_film(const AVStream *stream)
+{
+    const int pictures_of_something_else =
+        AV_DISPOSITION_ATTACHED_PIC | AV_DISPOSITION_TIMED_THUMBNAILS;
+    return stream->codecpar->codec_type == AVMEDIA_TYPE_VIDEO &&
+           !(stream->disposition & pictures_of_something_else);
+}
+
+/* The stream that libav takes for the main one, unless that is cover art. */
+static int choose_video(const AVFormatContext *format)
+{
+    int best = av_find_best_stream((AVFormatContext *)(uintptr_t)format, AVMEDIA_TYPE_VIDEO, -1, -1,
+                                   NULL, 0);
+    if (best >= 0 && is_film(format->streams[best])) return best;
+    best = -1;
+    int64_t best_pixels = -1;
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        const AVCodecParameters *p = format->streams[i]->codecpar;
+        int64_t pixels = (int64_t)p->width * p->height;
+        if (!is_film(format->streams[i]) || pixels <= best_pixels) continue;
+        best = (int)i;
+        best_pixels = pixels;
+    }
+    return best;
+}
+
+static lr_status choose_audio(const lr_recording *recording, const AVFormatContext *format,
+                              int video, int *chosen, lr_error *err)
+{
+    *chosen = -1;
+    int wanted = recording->options.audio_track, count = 0;
+    if (wanted < 0) {
+        *chosen = av_find_best_stream((AVFormatContext *)(uintptr_t)format, AVMEDIA_TYPE_AUDIO, -1,
+                                      video, NULL, 0);
+        return LR_OK;
+    }
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        if (format->streams[i]->codecpar->codec_type != AVMEDIA_TYPE_AUDIO) continue;
+        if (count++ == wanted) *chosen = (int)i;
+    }
+    if (*chosen < 0 && count > 0)
+        return lr_fail(err, LR_E_USAGE, "%s: has no sound track %d (it has %d, counted from 0)",
+                       recording->path, wanted, count);
+    return LR_OK;
+}
+
+/* -1 in *stream where it cannot be decoded, with a warning. */
+static lr_status check_decodable(lr_recording *recording, const AVFormatContext *format, int *stream,
+                                 const char *kind, lr_error *err)
+{
+    if (*stream < 0) {
+        *stream = -1;
+        return LR_OK;
+    }
+    const AVCodecParameters *p = format->streams[*stream]->codecpar;
+    const AVRational tick = format->streams[*stream]->time_base;
+    bool usable = avcodec_find_decoder(p->codec_id) != NULL && tick.num > 0 && tick.den > 0;
+    if (p->codec_type == AVMEDIA_TYPE_AUDIO)
+        usable = usable && p->sample_rate > 0 && p->ch_layout.nb_channels > 0 &&
+                 p->ch_layout.nb_channels <= LRI_MAX_CHANNELS;
+    if (usable) return LR_OK;
+    lr_status st = lri_recording_warn(recording, err, "the %s stream %d (%s) cannot be decoded", kind,
+                                      *stream, lri_codec_name(p->codec_id));
+    *stream = -1;
+    return st;
+}
+
+/* ------------------------------------------------------------------ packets */
+
+uint32_t lri_packet_check(const AVPacket *packet)
+{
+    return (uint32_t)XXH3_64bits_withSeed(packet->data, (size_t)packet->size,
+                                          (XXH64_hash_t)packet->pos);
+}
+
+static lr_status add_picture(lr_recording *recording, const AVStream *stream, const AVPacket *packet,
+                             lr_error *err)
+{
+    lri_video_index *video = &recording->video;
+    if (video->n_packets == UINT32_MAX)
+        return lr_fail(err, LR_E_FORMAT, "%s: too many pictures", recording->path);
+    lr_status st = LR_GROW(&video->packets, &video->capacity, video->n_packets + 1,
+                           "the index of the pictures", err);
+    if (st != LR_OK) return st;
+    lri_picture_kind kind = lri_picture_look(stream->codecpar, packet->data, (size_t)packet->size,
+                                             (packet->flags & AV_PKT_FLAG_KEY) != 0);
+    lri_packet *entry = &video->packets[video->n_packets++];
+    *entry = (lri_packet){.pts = packet->pts, .seek = packet->dts, .check = lri_packet_check(packet)};
+    if (entry->seek == AV_NOPTS_VALUE) entry->seek = packet->pts;
+    unsigned flags = 0;
+    if (kind.shown && !(packet->flags & AV_PKT_FLAG_DISCARD)) flags |= LRI_SHOWN;
+    if (kind.entry == LRI_ENTRY_OPEN) flags |= LRI_OPEN;
+    if (kind.entry == LRI_ENTRY_CLOSED) flags |= LRI_CLOSED;
+    if (kind.reference) flags |= LRI_REFERENCE;
+    if (kind.type == 'B') flags |= LRI_B;
+    if (packet->flags & AV_PKT_FLAG_CORRUPT) flags |= LRI_CORRUPT;
+    if (packet->pts == AV_NOPTS_VALUE) flags |= LRI_NO_PTS;
+    entry->flags = (uint8_t)flags;
+    if (flags & (LRI_OPEN | LRI_CLOSED)) video->n_entries++;
+    if (packet->duration > 0) video->typical = packet->duration;
+    int64_t end;
+    if ((flags & LRI_SHOWN) && packet->pts != AV_NOPTS_VALUE && packet->duration > 0 &&
+        !__builtin_add_overflow(packet->pts, packet->duration, &end) && end > video->last_end)
+        video->last_end = end;
+    return LR_OK;
+}
+
+static lr_status read_packets(lr_recording *recording, lri_source *source, lr_error *err)
+{
+    /* Each packet takes bytes of the file; a demuxer that goes on without is running in a circle. */
+    int64_t limit = source->bytes + 4096;
+    for (int64_t count = 0;; count++) {
+        bool got;
+        lr_status st = lri_source_read(source, &got, err);
+        if (st != LR_OK || !got) return st;
+        if (count > limit)
+            return lr_fail(err, LR_E_FORMAT, "%s: more packets than bytes", recording->path);
+        const AVPacket *packet = source->packet;
+        if (packet->size <= 0) continue;
+        if (packet->stream_index == recording->video.stream)
+            st = add_picture(recording, source->format->streams[recording->video.stream], packet, err);
+        else if (packet->stream_index == recording->audio.stream)
+            st = lri_sound_index_add(recording, source->format->streams[recording->audio.stream],
+                                     packet, err);
+        if (st != LR_OK) return st;
+    }
+}
+
+lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *err)
+{
+    lr_status st = LR_OK;
+    AVFormatContext *format = source->format;
+    lri_video_index *video = &recording->video;
+    lri_audio_index *audio = &recording->audio;
+    video->stream = choose_video(format);
+    LR_TRY(choose_audio(recording, format, video->stream, &audio->stream, err));
+    if (!recording->options.video) video->stream = -1;
+    if (!recording->options.audio) audio->stream = -1;
+    LR_TRY(check_decodable(recording, format, &video->stream, "picture", err));
+    LR_TRY(check_decodable(recording, format, &audio->stream, "sound", err));
+    if (video->stream < 0 && audio->stream < 0)
+        LR_FAIL(LR_E_NO_MEDIA, "%s: holds neither picture nor sound that can be decoded",
+                recording->path);
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if ((int)i != video->stream && (int)i != audio->stream)
+            format->streams[i]->discard = AVDISCARD_ALL;
+    if (video->stream >= 0) {
+        video->time_base = format->streams[video->stream]->time_base;
+        video->codec = format->streams[video->stream]->codecpar->codec_id;
+    }
+    if (audio->stream >= 0) {
+        audio->time_base = format->streams[audio->stream]->time_base;
+        audio->rate = format->streams[audio->stream]->codecpar->sample_rate;
+    }
+    video->last_end = INT64_MIN;
+    LR_TRY(read_packets(recording, source, err));
+    if (video->n_packets > 0)
+        LR_TRY(lri_video_order(recording, format->streams[video->stream], err));
+    if (audio->n_packets > 0)
+        LR_TRY(lri_sound_index_finish(recording, err));
+    if (video->n_shown == 0) video->stream = -1;
+    if (audio->n_runs == 0) audio->stream = -1;
+    if (video->stream < 0 && audio->stream < 0)
+        LR_FAIL(LR_E_NO_MEDIA, "%s: holds neither picture nor sound that can be decoded",
+                recording->path);
+done:
+    return st;
+}

@@ -1,0 +1,166 @@
+/* The index of a recording and what the readers need of it. Immutable once opened. */
+#ifndef LRI_RECORDING_H
+#define LRI_RECORDING_H
+
+#include <longreel/ingest.h>
+
+#include "avutil.h"
+#include "bitstream.h"
+
+__extension__ typedef __int128 lri_wide;
+
+/* A time in seconds as whole + num/den, 0 <= num < den. */
+typedef struct lri_moment {
+    int64_t whole;
+    int64_t num, den;
+} lri_moment;
+
+/* ------------------------------------------------------------------ pictures */
+
+enum {
+    LRI_SHOWN = 1,     /* is output by the decoder and lies inside the edit list */
+    LRI_OPEN = 2,      /* an lri_entry_kind, as bits */
+    LRI_CLOSED = 4,
+    LRI_REFERENCE = 8, /* others may depend on it */
+    LRI_CORRUPT = 16,  /* the demuxer says that bytes are missing or wrong */
+    LRI_B = 32,        /* a picture shown at its place in the file; only while the index is made */
+    LRI_NO_PTS = 64,   /* only while the index is made */
+};
+
+/* One packet of the picture stream, in the order of the file, which is decoding order. Its position
+ * in the array is its ordinal: decoders get it as pts, so each picture says which packet it is. */
+typedef struct lri_packet {
+    int64_t pts;    /* stream ticks, repaired, discontinuities taken out */
+    int64_t seek;   /* what the demuxer is asked for to come to this packet: dts (else pts), as read */
+    uint32_t check; /* of the payload and its place in the file */
+    uint8_t flags;
+} lri_packet;
+
+typedef struct lri_video_index {
+    int stream;
+    enum AVCodecID codec;
+    AVRational time_base;
+    AVRational rate; /* the constant frame rate that the ticks may round; 0/1 if there is none */
+    lri_packet *packets;
+    size_t n_packets, capacity;
+    uint32_t *shown; /* ordinals of the shown pictures by pts */
+    size_t n_shown;
+    int64_t first_pts; /* of the first shown picture */
+    int64_t last_end;  /* largest pts + duration of a shown picture */
+    int64_t typical;   /* the last positive duration of a packet, ticks */
+    size_t n_entries;  /* packets where decoding can begin */
+} lri_video_index;
+
+/* ------------------------------------------------------------------ sound */
+
+/* A stretch of packets whose samples follow one another without a gap. It is resampled by itself. */
+typedef struct lri_run {
+    size_t first_packet, n_packets;
+    int64_t start_pts;   /* stream ticks of its first kept sample */
+    int64_t in_samples;  /* kept, at the stream's rate */
+    int64_t out_skip;    /* samples at 16 kHz dropped at its start: they overlap what came before */
+    int64_t out_start;   /* at 16 kHz from the origin, behind the dropped ones */
+    int64_t out_samples; /* at 16 kHz, without the dropped ones */
+} lri_run;
+
+/* Of each packet; only while the index is made, but for `kept`. */
+typedef struct lri_sound_packet {
+    int64_t pts;        /* of its first kept sample, ticks; AV_NOPTS_VALUE where unknown */
+    uint32_t kept;      /* samples that stay after priming and padding are cut */
+    uint32_t declared;  /* the container's duration, in samples at the stream's rate; 0: none */
+} lri_sound_packet;
+
+typedef struct lri_audio_index {
+    int stream;
+    AVRational time_base;
+    int rate;
+    lri_sound_packet *packets;
+    size_t n_packets, capacity;
+    lri_run *runs;
+    size_t n_runs, runs_capacity;
+    int64_t first_pts; /* of the first kept sample */
+    lri_moment end;    /* on the stream's clock */
+    /* While the index is made. */
+    AVCodecParserContext *parser;
+    AVCodecContext *parser_codec;
+    int64_t skip_left;
+    size_t n_corrections;
+} lri_audio_index;
+
+/* ------------------------------------------------------------------ the whole */
+
+/* How the upright picture is read from the coded one. */
+typedef struct lri_orientation {
+    bool transposed; /* its rows are columns of the coded one */
+    bool from_right; /* coded columns are read from the right */
+    bool from_bottom;
+} lri_orientation;
+
+struct lr_recording {
+    char *path;
+    lr_ingest_options options;
+    lr_timeline timeline;
+    lri_video_index video;
+    lri_audio_index audio;
+    lri_moment video_base; /* t = 0 of the grid on the clock of the picture stream */
+    lri_moment video_zero; /* the origin on the clock of the picture stream */
+    lri_moment audio_zero; /* the origin on the clock of the sound stream */
+    int64_t sound_skip;    /* samples at 16 kHz before options.start */
+    AVRational sar;
+    lri_orientation orientation;
+    int64_t file_bytes;
+    struct timespec modified;
+    ino_t inode;
+    lr_damage *damage;
+    size_t n_damage, damage_capacity;
+    char **warnings;
+    size_t n_warnings, warnings_capacity;
+    lr_time (*gaps)[2];
+    size_t n_gaps, gaps_capacity;
+};
+
+/* index.c: one pass over the packets of the chosen streams. */
+lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *err);
+/* The check of a packet as stored in the index. */
+uint32_t lri_packet_check(const AVPacket *packet);
+/* order.c: pts for packets without, the constant rate, the sorted list of shown pictures. */
+lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
+/* sound_index.c: add takes every packet of the stream; place puts the runs on the 16 kHz time line,
+ * once audio_zero is known. */
+lr_status lri_sound_index_add(lr_recording *recording, const AVStream *stream,
+                              const AVPacket *packet, lr_error *err);
+lr_status lri_sound_index_finish(lr_recording *recording, lr_error *err);
+lr_status lri_sound_index_place(lr_recording *recording, lr_error *err);
+void lri_sound_index_free(lri_audio_index *audio);
+
+/* timeline.c */
+lr_status lri_recording_warn(lr_recording *recording, lr_error *err, const char *format, ...)
+    LR_PRINTF(3, 4);
+/* Opens the recording's file again for a reader; fails when it is no longer the file that was
+ * indexed. */
+lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source, lr_error *err);
+
+/* ------------------------------------------------------------------ grid.c: exact times */
+
+lri_moment lri_moment_of(int64_t value, int64_t num, int64_t den); /* value * num / den seconds */
+/* a + b and a - b; false when the denominators' product does not fit. */
+bool lri_moment_add(lri_moment a, lri_moment b, lri_moment *out);
+bool lri_moment_sub(lri_moment a, lri_moment b, lri_moment *out);
+int lri_moment_compare(lri_moment a, lri_moment b);
+lr_time lri_moment_time(lri_moment a);
+double lri_moment_seconds(lri_moment a);
+/* The last tick (of num/den seconds) at or before base + k / fps. */
+int64_t lri_grid_tick(lri_moment base, int64_t k, lr_rational fps, AVRational tick);
+/* floor(length * fps). */
+int64_t lri_grid_count(lri_moment length, lr_rational fps);
+/* The shown picture of grid point k, as an index into video.shown. */
+size_t lri_grid_shown(const lr_recording *recording, int64_t k);
+/* Time of a picture from the origin. */
+lr_time lri_video_time(const lr_recording *recording, int64_t pts);
+
+/* ------------------------------------------------------------------ damage.c */
+
+lr_status lri_damage_add(lr_damage **list, size_t *count, size_t *capacity, lr_stream_kind stream,
+                         lr_time start, lr_time end, const char *what, lr_error *err);
+
+#endif

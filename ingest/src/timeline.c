@@ -1,0 +1,470 @@
+/* Opening a recording: from its index to one timeline of picture and sound. */
+#include <stdio.h>
+#include <string.h>
+
+#include <libavutil/display.h>
+
+#include "convert.h"
+#include "decode.h"
+
+/* Starts closer than this count as one: most containers put the picture a little after the sound. */
+#define SAME_START (LR_TIME_SECOND / 10)
+
+lr_ingest_options lr_ingest_defaults(void)
+{
+    return (lr_ingest_options){.fps = {1, 1},
+                               .video = true,
+                               .audio = true,
+                               .start = LR_TIME_NONE,
+                               .end = LR_TIME_NONE,
+                               .audio_track = -1,
+                               .threads = 1};
+}
+
+lr_status lri_recording_warn(lr_recording *recording, lr_error *err, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lr_status st = LR_GROW(&recording->warnings, &recording->warnings_capacity,
+                           recording->n_warnings + 1, "the warnings", err);
+    if (st != LR_OK) return st;
+    char *copy = lr_strdup(text);
+    if (!copy) return lr_fail(err, LR_E_NOMEM, "out of memory: the warnings");
+    recording->warnings[recording->n_warnings++] = copy;
+    lr_log(LR_LOG_WARNING, "%s: %s", recording->path, text);
+    return LR_OK;
+}
+
+lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source, lr_error *err)
+{
+    lr_status st = lri_source_open(source, recording->path, recording->options.cancel, err);
+    if (st != LR_OK) return st;
+    if (source->bytes != recording->file_bytes || source->inode != recording->inode ||
+        source->modified.tv_sec != recording->modified.tv_sec ||
+        source->modified.tv_nsec != recording->modified.tv_nsec)
+        return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
+    return lri_source_demux(source, err);
+}
+
+/* ------------------------------------------------------------------ clocks */
+
+static lri_moment start_of_video(const lr_recording *recording)
+{
+    const lri_video_index *v = &recording->video;
+    return lri_moment_of(v->first_pts, v->time_base.num, v->time_base.den);
+}
+
+static lri_moment start_of_audio(const lr_recording *recording)
+{
+    const lri_audio_index *a = &recording->audio;
+    return lri_moment_of(a->first_pts, a->time_base.num, a->time_base.den);
+}
+
+/* The one origin, and what it is on each stream's clock. */
+static lr_status set_origin(lr_recording *recording, lr_error *err)
+{
+    bool video = recording->video.stream >= 0, audio = recording->audio.stream >= 0;
+    lri_moment v = video ? start_of_video(recording) : start_of_audio(recording);
+    lri_moment a = audio ? start_of_audio(recording) : v;
+    lri_moment apart;
+    if (!lri_moment_sub(v, a, &apart))
+        return lr_fail(err, LR_E_FORMAT, "%s: time stamps out of range", recording->path);
+    lr_time difference = lri_moment_time(apart);
+    lri_moment earliest = difference < 0 ? v : a;
+    bool same = difference > -SAME_START && difference < SAME_START;
+    recording->video_zero = same ? v : earliest;
+    recording->audio_zero = same ? a : earliest;
+    recording->timeline.origin_s = lri_moment_seconds(earliest);
+    return LR_OK;
+}
+
+static lri_moment moment_of_time(lr_time t)
+{
+    return lri_moment_of(t, 1, LR_TIME_SECOND);
+}
+
+/* End of the picture: the last duration, or exactly n pictures where a constant rate is only rounded
+ * by the ticks. */
+static lri_moment end_of_video(const lr_recording *recording)
+{
+    const lri_video_index *v = &recording->video;
+    lri_moment end = lri_moment_of(v->last_end, v->time_base.num, v->time_base.den), length, by_rate;
+    if (v->rate.num <= 0) return end;
+    length = lri_moment_of((int64_t)v->n_shown, v->rate.den, v->rate.num);
+    lri_moment off, tick = lri_moment_of(1, v->time_base.num, v->time_base.den);
+    if (!lri_moment_add(start_of_video(recording), length, &by_rate) ||
+        !lri_moment_sub(end, by_rate, &off))
+        return end;
+    lr_time apart = lri_moment_time(off), most = lri_moment_time(tick) + 1;
+    return apart <= most && apart >= -most ? by_rate : end;
+}
+
+/* ------------------------------------------------------------------ picture */
+
+/* Sizes of pixels beyond this are mistakes. */
+#define MOST_SAR 64
+
+static void set_sar(lr_video_info *info, AVRational sar)
+{
+    info->sar = (lr_rational){1, 1};
+    if (sar.num > 0 && sar.den > 0 && sar.num / sar.den < MOST_SAR && sar.den / sar.num < MOST_SAR)
+        info->sar = (lr_rational){sar.num, sar.den};
+}
+
+static const int32_t *display_matrix_of(const AVStream *stream, const AVFrame *frame)
+{
+    const AVFrameSideData *of_frame = av_frame_get_side_data(frame, AV_FRAME_DATA_DISPLAYMATRIX);
+#if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
+    const AVPacketSideData *of_stream =
+        av_packet_side_data_get(stream->codecpar->coded_side_data,
+                                stream->codecpar->nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX);
+    if (of_stream && of_stream->size >= 36) return (const int32_t *)(const void *)of_stream->data;
+#else
+    size_t size = 0;
+    const uint8_t *data = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
+    if (data && size >= 36) return (const int32_t *)(const void *)data;
+#endif
+    if (of_frame && of_frame->size >= 36) return (const int32_t *)(const void *)of_frame->data;
+    return NULL;
+}
+
+static bool is_interlaced(const AVFrame *frame)
+{
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+    return (frame->flags & AV_FRAME_FLAG_INTERLACED) != 0;
+#else
+    return frame->interlaced_frame != 0;
+#endif
+}
+
+/* The short axis of a pixel is widened, to the nearest pixel. */
+static lr_status set_display(const lr_recording *recording, lr_video_info *info, bool transposed,
+                             lr_error *err)
+{
+    int64_t w = info->coded_width, h = info->coded_height;
+    if (info->sar.num > info->sar.den) w = lr_rescale(w, info->sar.num, info->sar.den);
+    else h = lr_rescale(h, info->sar.den, info->sar.num);
+    if (w > INT32_MAX / 4 || h > INT32_MAX / 4)
+        return lr_fail(err, LR_E_UNSUPPORTED, "%s: pictures of %lld x %lld pixels", recording->path,
+                       (long long)w, (long long)h);
+    info->width = transposed ? info->coded_height : info->coded_width;
+    info->height = transposed ? info->coded_width : info->coded_height;
+    info->display_width = (int)(transposed ? h : w);
+    info->display_height = (int)(transposed ? w : h);
+    return LR_OK;
+}
+
+static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder, lr_error *err)
+{
+    lr_video_info *info = &recording->timeline.video;
+    const AVFrame *frame = decoder->frame;
+    AVStream *stream = decoder->source.format->streams[recording->video.stream];
+    lr_status st = LR_OK;
+    info->coded_width = frame->width;
+    info->coded_height = frame->height;
+    set_sar(info, av_guess_sample_aspect_ratio(decoder->source.format, stream,
+                                               decoder->frame));
+    info->interlaced = is_interlaced(frame);
+    const int32_t *matrix = display_matrix_of(stream, frame);
+    if (matrix) {
+        bool exact;
+        recording->orientation = lri_orientation_of(matrix, &exact);
+        if (!exact)
+            LR_TRY(lri_recording_warn(recording, err, "the display matrix is no quarter turn; the "
+                                                      "nearest is taken"));
+    }
+    info->rotation = lri_orientation_degrees(recording->orientation, &info->flipped);
+    st = set_display(recording, info, recording->orientation.transposed, err);
+done:
+    return st;
+}
+
+/* Segments that are tried for the first picture. */
+#define MOST_TRIES 64
+
+/* Decodes the first picture that can be: it gives the size of all. *found false: none. */
+static lr_status probe_picture(lr_recording *recording, bool *found, lr_error *err)
+{
+    lr_status st = LR_OK;
+    const lri_video_index *video = &recording->video;
+    lri_decoder decoder;
+    *found = false;
+    LR_TRY(lri_decoder_open(&decoder, recording, 1, err));
+    size_t tries = 0, entry = lri_entry_of(video, video->shown[0]);
+    while (tries < MOST_TRIES && entry < video->n_packets) {
+        size_t limit = entry + 1;
+        while (limit < video->n_packets && !(video->packets[limit].flags & (LRI_OPEN | LRI_CLOSED)))
+            limit++;
+        LR_TRY(lri_decoder_begin(&decoder, entry, err));
+        for (bool got = true; got;) {
+            LR_TRY(lri_decoder_next(&decoder, limit, &got, err));
+            bool shown = got && (video->packets[decoder.frame->pts].flags & LRI_SHOWN);
+            if (!shown || decoder.frame->width <= 0 || decoder.frame->height <= 0) continue;
+            *found = true;
+            st = describe_picture(recording, &decoder, err);
+            goto done;
+        }
+        entry = limit;
+        tries++;
+    }
+done:
+    lri_decoder_close(&decoder);
+    return st;
+}
+
+/* ------------------------------------------------------------------ the part wanted */
+
+static lr_status set_grid(lr_recording *recording, lr_error *err)
+{
+    const lr_ingest_options *options = &recording->options;
+    lr_video_info *info = &recording->timeline.video;
+    lri_moment end, length;
+    lr_time start = options->start == LR_TIME_NONE ? 0 : options->start;
+    if (!lri_moment_add(recording->video_zero, moment_of_time(start), &recording->video_base) ||
+        !lri_moment_sub(end_of_video(recording), recording->video_zero, &end))
+        return lr_fail(err, LR_E_FORMAT, "%s: time stamps out of range", recording->path);
+    info->start = lri_video_time(recording, recording->video.first_pts);
+    info->end = lri_moment_time(end);
+    if (options->end != LR_TIME_NONE && options->end < info->end) end = moment_of_time(options->end);
+    if (!lri_moment_sub(end, moment_of_time(start), &length))
+        return lr_fail(err, LR_E_FORMAT, "%s: time stamps out of range", recording->path);
+    int64_t n = lri_grid_count(length, options->fps);
+    info->n_frames = n < 1 ? 1 : n;
+    /* 2^31 points are a day at 24,000 a second. */
+    if (info->n_frames > INT32_MAX)
+        return lr_fail(err, LR_E_FORMAT, "%s: %lld frames: time stamps or fps out of range",
+                       recording->path, (long long)info->n_frames);
+    return LR_OK;
+}
+
+static int64_t sample_at(lr_time t)
+{
+    return lr_rescale(t, LR_SAMPLE_RATE, LR_TIME_SECOND);
+}
+
+static lr_time time_of_sample(int64_t sample)
+{
+    return lr_rescale(sample, LR_TIME_SECOND, LR_SAMPLE_RATE);
+}
+
+static lr_status set_sound(lr_recording *recording, lr_error *err)
+{
+    const lr_ingest_options *options = &recording->options;
+    lri_audio_index *audio = &recording->audio;
+    lr_audio_info *info = &recording->timeline.audio;
+    lr_status st = LR_OK;
+    LR_TRY(lri_sound_index_place(recording, err));
+    const lri_run *first = &audio->runs[0], *last = &audio->runs[audio->n_runs - 1];
+    int64_t total = last->out_start + last->out_samples;
+    info->start = time_of_sample(first->out_start);
+    info->end = time_of_sample(total);
+    if (options->end != LR_TIME_NONE && sample_at(options->end) < total)
+        total = sample_at(options->end);
+    recording->sound_skip = options->start == LR_TIME_NONE ? 0 : sample_at(options->start);
+    info->n_samples = total > recording->sound_skip ? total - recording->sound_skip : 0;
+    for (size_t r = 1; r < audio->n_runs; r++) {
+        const lri_run *before = &audio->runs[r - 1];
+        int64_t from = before->out_start + before->out_samples, to = audio->runs[r].out_start;
+        if (to <= from) continue;
+        LR_TRY(LR_GROW(&recording->gaps, &recording->gaps_capacity, recording->n_gaps + 1, "the gaps",
+                       err));
+        recording->gaps[recording->n_gaps][0] = time_of_sample(from);
+        recording->gaps[recording->n_gaps++][1] = time_of_sample(to);
+    }
+    info->gaps = (const lr_time(*)[2])recording->gaps;
+    info->n_gaps = recording->n_gaps;
+    if (audio->n_corrections > 0)
+        LR_TRY(lri_recording_warn(recording, err, "the sound's clock steps back %zu times: ignored",
+                                  audio->n_corrections));
+done:
+    return st;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static void copy_name(char to[32], const char *from)
+{
+    size_t n = strcspn(from, ",");
+    if (n > 31) n = 31;
+    memcpy(to, from, n);
+    to[n] = '\0';
+}
+
+static void name_streams(lr_recording *recording, const AVFormatContext *format)
+{
+    lr_timeline *t = &recording->timeline;
+    copy_name(t->container, format->iformat->name);
+    if (recording->video.stream >= 0)
+        copy_name(t->video.codec, lri_codec_name(recording->video.codec));
+    if (recording->audio.stream >= 0) {
+        const AVCodecParameters *p = format->streams[recording->audio.stream]->codecpar;
+        copy_name(t->audio.codec, lri_codec_name(p->codec_id));
+        t->audio.rate = p->sample_rate;
+        t->audio.channels = p->ch_layout.nb_channels;
+    }
+}
+
+static bool is_still(const lr_recording *recording, const AVFormatContext *format)
+{
+    const char *name = format->iformat->name;
+    size_t length = strlen(name);
+    return recording->video.n_shown == 1 && recording->audio.stream < 0 &&
+           ((length > 5 && strcmp(name + length - 5, "_pipe") == 0) || strcmp(name, "gif") == 0 ||
+            strcmp(name, "apng") == 0 || strcmp(name, "ico") == 0);
+}
+
+static lr_status describe_video(lr_recording *recording, lr_error *err)
+{
+    lr_status st = LR_OK;
+    bool found;
+    LR_TRY(probe_picture(recording, &found, err));
+    if (!found) {
+        LR_TRY(lri_recording_warn(recording, err, "no picture of stream %d can be decoded",
+                                  recording->video.stream));
+        recording->video.stream = -1;
+        if (recording->audio.stream < 0)
+            LR_FAIL(LR_E_NO_MEDIA, "%s: holds neither picture nor sound that can be decoded",
+                    recording->path);
+    }
+done:
+    return st;
+}
+
+/* What the demuxer marked: from the picture it hits to the next entry. */
+static lr_status note_known_damage(lr_recording *recording, lr_error *err)
+{
+    lr_status st = LR_OK;
+    const lri_video_index *video = &recording->video;
+    for (size_t i = 0; i < video->n_shown && recording->timeline.has_video; i++) {
+        if (!(video->packets[video->shown[i]].flags & LRI_CORRUPT)) continue;
+        lr_time end = i + 1 < video->n_shown
+                          ? lri_video_time(recording, video->packets[video->shown[i + 1]].pts)
+                          : recording->timeline.video.end;
+        LR_TRY(lri_damage_add(&recording->damage, &recording->n_damage, &recording->damage_capacity,
+                              LR_STREAM_VIDEO,
+                              lri_video_time(recording, video->packets[video->shown[i]].pts), end,
+                              "damaged bytes", err));
+    }
+done:
+    return st;
+}
+
+static lr_status build_timeline(lr_recording *recording, lr_error *err)
+{
+    lr_timeline *t = &recording->timeline;
+    lr_status st = LR_OK;
+    if (recording->video.stream >= 0) LR_TRY(describe_video(recording, err));
+    LR_TRY(set_origin(recording, err));
+    t->fps = recording->options.fps;
+    t->has_video = recording->video.stream >= 0;
+    t->has_audio = recording->audio.stream >= 0;
+    if (t->has_video) LR_TRY(set_grid(recording, err));
+    if (t->has_audio) LR_TRY(set_sound(recording, err));
+    t->video.n_coded = (int64_t)recording->video.n_shown;
+    t->video.n_keyframes = (int64_t)recording->video.n_entries;
+    t->duration = t->has_video ? t->video.end : 0;
+    if (t->has_audio && t->audio.end > t->duration) t->duration = t->audio.end;
+    LR_TRY(note_known_damage(recording, err));
+    if (t->truncated) LR_TRY(lri_recording_warn(recording, err, "the file is cut off"));
+    t->n_damage = recording->n_damage;
+    t->damage = recording->damage;
+    t->n_warnings = recording->n_warnings;
+    t->warnings = (const char *const *)recording->warnings;
+done:
+    return st;
+}
+
+static lr_status check_options(const lr_ingest_options *options, const char *path, lr_error *err)
+{
+    const lr_rational fps = options->fps;
+    if (fps.num <= 0 || fps.den <= 0 || fps.num > INT32_MAX || fps.den > INT32_MAX)
+        return lr_fail(err, LR_E_USAGE, "%s: %lld/%lld frames a second", path, (long long)fps.num,
+                       (long long)fps.den);
+    if (options->threads < 1) return lr_fail(err, LR_E_USAGE, "%s: no thread to decode with", path);
+    if (!options->video && !options->audio)
+        return lr_fail(err, LR_E_USAGE, "%s: neither picture nor sound is wanted", path);
+    if (options->start != LR_TIME_NONE && options->start < 0)
+        return lr_fail(err, LR_E_USAGE, "%s: a start before the beginning", path);
+    if (options->end != LR_TIME_NONE &&
+        options->end <= (options->start == LR_TIME_NONE ? 0 : options->start))
+        return lr_fail(err, LR_E_USAGE, "%s: an end that is not after the start", path);
+    return LR_OK;
+}
+
+static lr_status check_start(const lr_recording *recording, lr_error *err)
+{
+    if (recording->options.start == LR_TIME_NONE ||
+        recording->options.start < recording->timeline.duration)
+        return LR_OK;
+    return lr_fail(err, LR_E_USAGE, "%s: the start lies behind the end (%.3f s)", recording->path,
+                   lr_time_seconds(recording->timeline.duration));
+}
+
+lr_status lr_recording_open(lr_recording **out, const char *path, const lr_ingest_options *options,
+                            lr_error *err)
+{
+    lr_status st = LR_OK;
+    lr_recording *recording = NULL;
+    lri_source source = {.fd = -1};
+    *out = NULL;
+    lri_log_redirect();
+    LR_TRY(check_options(options, path, err));
+    LR_TRY(lri_source_open(&source, path, options->cancel, err));
+    LR_TRY(LR_NEW(&recording, 1, "a recording", err));
+    recording->options = *options;
+    recording->video.stream = recording->audio.stream = -1;
+    recording->path = lr_strdup(path);
+    if (!recording->path) LR_FAIL(LR_E_NOMEM, "%s: out of memory", path);
+    recording->timeline.path = recording->path;
+    recording->timeline.file_bytes = recording->file_bytes = source.bytes;
+    recording->modified = source.modified;
+    recording->inode = source.inode;
+    LR_TRY(lri_source_demux(&source, err));
+    LR_TRY(lri_index_make(recording, &source, err));
+    name_streams(recording, source.format);
+    recording->timeline.video.still = is_still(recording, source.format);
+    LR_TRY(lri_source_is_cut(&source, &recording->timeline.truncated, err));
+    LR_TRY(build_timeline(recording, err));
+    LR_TRY(check_start(recording, err));
+    LR_TRY(lri_source_hash(&source, recording->timeline.content_hash, err));
+    *out = recording;
+    recording = NULL;
+done:
+    lri_source_close(&source);
+    lr_recording_close(recording);
+    return st;
+}
+
+void lr_recording_close(lr_recording *recording)
+{
+    if (!recording) return;
+    lr_free(recording->video.packets);
+    lr_free(recording->video.shown);
+    lri_sound_index_free(&recording->audio);
+    lr_free(recording->damage);
+    for (size_t i = 0; i < recording->n_warnings; i++) lr_free(recording->warnings[i]);
+    lr_free(recording->warnings);
+    lr_free(recording->gaps);
+    lr_free(recording->path);
+    lr_free(recording);
+}
+
+const lr_timeline *lr_recording_timeline(const lr_recording *recording)
+{
+    return &recording->timeline;
+}
+
+lr_time lr_recording_grid_time(const lr_recording *recording, int64_t k)
+{
+    lr_time start = recording->options.start == LR_TIME_NONE ? 0 : recording->options.start;
+    return start + lr_grid_time(k, recording->options.fps);
+}
+
+lr_time lr_recording_frame_pts(const lr_recording *recording, int64_t k)
+{
+    const lri_video_index *video = &recording->video;
+    return lri_video_time(recording, video->packets[video->shown[lri_grid_shown(recording, k)]].pts);
+}
