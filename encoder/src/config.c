@@ -31,6 +31,13 @@ done:
     return st;
 }
 
+lr_status lr_config_parse_failure(const char *path, const json_error_t *cause, lr_error *err)
+{
+    if (cause->text[0] == '\0' || json_error_code(cause) == json_error_out_of_memory)
+        return lr_fail(err, LR_E_NOMEM, "out of memory: the JSON of %s", path);
+    return lr_fail(err, LR_E_FORMAT, "%s: line %d: %s", path, cause->line, cause->text);
+}
+
 lr_status lr_config_load(const char *path, bool required, json_t **document, lr_error *err)
 {
     lr_status st = LR_OK;
@@ -46,9 +53,10 @@ lr_status lr_config_load(const char *path, bool required, json_t **document, lr_
     }
     LR_TRY(read_text(path, file, &text, &bytes, err));
     root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &cause);
-    if (!root && json_error_code(&cause) == json_error_out_of_memory)
-        LR_FAIL(LR_E_NOMEM, "out of memory: %s", path);
-    if (!root) LR_FAIL(LR_E_FORMAT, "%s: line %d: %s", path, cause.line, cause.text);
+    if (!root) {
+        st = lr_config_parse_failure(path, &cause, err);
+        goto done;
+    }
     if (!json_is_object(root)) LR_FAIL(LR_E_FORMAT, "%s: the top level is not an object", path);
     *document = root;
     root = NULL;

@@ -1,7 +1,5 @@
 /* The safetensors format: a little-endian u64 N, N bytes of JSON
  * {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}, then the data. */
-#include "safetensors.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <jansson.h>
+#include "config.h"
+#include "safetensors.h"
 
 #define PREFIX 8
 
@@ -199,9 +198,10 @@ lr_status lr_safetensors_open(lr_safetensors *out, const char *path, lr_error *e
                 (unsigned long long)header_bytes, file.bytes);
     header = json_loadb((const char *)file.map + PREFIX, (size_t)header_bytes,
                         JSON_REJECT_DUPLICATES, &cause);
-    if (!header && json_error_code(&cause) == json_error_out_of_memory)
-        LR_FAIL(LR_E_NOMEM, "out of memory: the header of %s", path);
-    if (!header) LR_FAIL(LR_E_FORMAT, "%s: header: %s", path, cause.text);
+    if (!header) {
+        st = lr_config_parse_failure(path, &cause, err);
+        goto done;
+    }
     if (!json_is_object(header)) LR_FAIL(LR_E_FORMAT, "%s: the header is not an object", path);
     LR_TRY(parse_entries(&file, header, (size_t)header_bytes, err));
     *out = file;
