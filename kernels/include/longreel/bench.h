@@ -1,0 +1,43 @@
+/* How fast the heavy kernels are on this machine, as a share of what its arithmetic units can do.
+ *
+ * Each figure comes from repeats of at least some milliseconds, taken in turn with repeats of a loop of
+ * nothing but fused multiply-adds of the same instruction set on as many threads: so both see the same
+ * clock and the same neighbours. GFLOP/s count two operations for each multiply-add, all threads
+ * together. Times are wall-clock. */
+#ifndef LONGREEL_BENCH_H
+#define LONGREEL_BENCH_H
+
+#include <stddef.h>
+
+#include <longreel/kernels.h>
+#include <longreel/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lr_bench_figure {
+    double best, median; /* GFLOP/s over the repeats */
+    double peak;         /* GFLOP/s of the multiply-add loop, the best repeat */
+    double share;        /* best / peak */
+} lr_bench_figure;
+
+/* The multiply-add loop alone: best, median, peak = best, share = 1. For the scalar table it is a
+ * multiplication and an addition in plain C. */
+lr_status lr_bench_peak(const lr_kernels *kernels, size_t threads, lr_bench_figure *out,
+                        lr_error *err);
+
+/* y[rows, n] = x[rows, k] . W^T with W [n, k] of type `weights` (LR_F32, LR_BF16 or LR_F16); each
+ * thread has rows of its own, W is shared. */
+lr_status lr_bench_gemm(const lr_kernels *kernels, size_t threads, size_t rows, size_t n, size_t k,
+                        lr_dtype weights, lr_bench_figure *out, lr_error *err);
+
+/* `tokens` x `group` rows of head_dim against n_keys keys in one block, all visible; each thread has
+ * rows of its own, keys and values are shared. */
+lr_status lr_bench_attention(const lr_kernels *kernels, size_t threads, size_t tokens, size_t group,
+                             size_t head_dim, size_t n_keys, lr_bench_figure *out, lr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
