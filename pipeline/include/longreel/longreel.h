@@ -94,6 +94,21 @@ typedef struct lr_embed_options {
 lr_status lr_embed(lr_model *model, const lr_embed_input *inputs, size_t count,
                    const lr_embed_options *options, float *out, lr_error *err);
 
+/* Search by one input. LR_E_USAGE names the set that was made with another model, or with another context
+ * or width than the first one. *hits is freed by lr_free; hit.set is an index in `sets`. */
+typedef struct lr_query_options {
+    const char *task; /* for a text; NULL: none (lr_model_prompt says which there are) */
+    lr_level level;   /* segment */
+    size_t k;         /* 10 hits */
+    bool merge;       /* true: neighbouring hits become one time range */
+    int soft_tokens;  /* as for lr_embed */
+    int threads;
+    lr_cancel *cancel;
+} lr_query_options;
+lr_query_options lr_query_defaults(void);
+lr_status lr_query(lr_model *model, lr_set *const *sets, size_t n_sets, const lr_embed_input *input,
+                   const lr_query_options *options, lr_hit **hits, size_t *count, lr_error *err);
+
 /* Tokens and memory before a run. */
 typedef struct lr_plan {
     uint64_t tokens, frames, sound_tokens;

@@ -1,0 +1,221 @@
+/* longreel encode: recordings to embedding sets. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "encode_options.h"
+
+typedef struct encode_options {
+    cli_encode_options common;
+    const char *output;
+    bool json;
+    int progress; /* cli_progress_mode */
+} encode_options;
+
+static const cli_option table[] = {
+    {CLI_TABLE, .table = cli_encode_table},
+    {CLI_HEADING, .help = "Output"},
+    {CLI_TEXT, "output", 'o', "OUT", "the directory for the sets: OUT/<file name>/",
+     .offset = offsetof(encode_options, output)},
+    {CLI_SET, "force", 0, NULL, "encode again, and replace sets that are there",
+     .offset = offsetof(encode_options, common.encode.force)},
+    {CLI_SET, "json", 0, NULL, "report as one JSON document", .offset = offsetof(encode_options, json)},
+    {CLI_WORD, "progress", 0, "auto|off|json", "auto: a line on a terminal; json: an object a line on "
+     "standard error", .offset = offsetof(encode_options, progress), .words = cli_progress_words},
+    {0},
+};
+
+typedef struct batch {
+    const encode_options *options;
+    lr_model *model;
+    cli_recording *recordings;
+    size_t count;
+    size_t saved, skipped, failed, wrong; /* wrong: failed for their options */
+    json_t *report;
+    bool interrupted;
+} batch;
+
+/* ------------------------------------------------------------------ reports */
+
+static void add_report(batch *b, json_t *one) {
+    if (b->report && json_array_append_new(b->report, one) != 0) {
+        json_decref(b->report);
+        b->report = NULL; /* printed as out of memory */
+    }
+}
+
+static void report_done(batch *b, const cli_recording *r, const lr_encode_result *result) {
+    const char *state = result->skipped ? "skipped" : "saved";
+    if (b->options->json) {
+        add_report(b, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:i, s:I}", "path",
+                                cli_json_text(r->path), "set", cli_json_text(r->set), "status", state,
+                                "tokens", (json_int_t)result->tokens, "frames",
+                                (json_int_t)result->frames, "sound_tokens",
+                                (json_int_t)result->sound_tokens, "segments",
+                                (json_int_t)result->segments, "duration_s", result->duration, "seconds",
+                                result->seconds, "warnings", (json_int_t)result->n_warnings, "ranks",
+                                result->ranks, "peak_bytes", (json_int_t)result->peak_bytes));
+        return;
+    }
+    if (result->skipped) {
+        printf("%s: finished before, skipped\n", r->set);
+    } else {
+        printf("%s: %llu tokens, %llu frames, %llu segments in %.1f s", r->set,
+               (unsigned long long)result->tokens, (unsigned long long)result->frames,
+               (unsigned long long)result->segments, result->seconds);
+        if (result->seconds > 0) printf(" (%.2gx real time)", result->duration / result->seconds);
+        putchar('\n');
+    }
+    fflush(stdout);
+}
+
+static void report_failure(batch *b, const cli_recording *r, const lr_error *err) {
+    cli_report(err->status, r->path, err->text);
+    if (!b->options->json) return;
+    bool stopped = err->status == LR_E_INTERRUPTED || err->status == LR_E_PEER;
+    add_report(b, json_pack("{s:o, s:o, s:s, s:s, s:s}", "path", cli_json_text(r->path), "set",
+                            cli_json_text(r->set), "status", stopped ? "interrupted" : "failed",
+                            "reason", lr_status_name(err->status), "error", err->text));
+}
+
+static void warn_of_damage(const char *path, const json_t *damage) {
+    size_t i;
+    json_t *one;
+    json_array_foreach((json_t *)damage, i, one) {
+        const char *stream = NULL, *what = NULL;
+        double start = 0, end = 0;
+        if (json_unpack(one, "{s:s, s:s, s:F, s:F}", "stream", &stream, "what", &what, "start_s", &start,
+                        "end_s", &end) == 0) {
+            cli_warn(path, "%s: %s from %.2f s to %.2f s: %s", path, stream, start, end, what);
+        }
+    }
+}
+
+/* What the set's manifest says about the recording. */
+static void show_warnings(const cli_recording *r) {
+    lr_set *set = NULL;
+    size_t i;
+    json_t *one;
+    if (lr_set_open(&set, r->set, NULL) != LR_OK) return;
+    json_t *manifest = json_loads(lr_set_info_of(set)->manifest, 0, NULL);
+    json_array_foreach(json_object_get(manifest, "warnings"), i, one) {
+        cli_warn(r->path, "%s: %s", r->path, json_string_value(one));
+    }
+    warn_of_damage(r->path, json_object_get(manifest, "damage"));
+    json_decref(manifest);
+    lr_set_close(set);
+}
+
+/* ------------------------------------------------------------------ the batch */
+
+static void encode_one(batch *b, size_t i) {
+    const cli_recording *r = &b->recordings[i];
+    lr_encode_options options = b->options->common.encode;
+    lr_encode_result result = {0};
+    lr_error err = {0};
+    options.progress = cli_progress;
+    options.cancel = cli_cancel();
+    cli_screen_position(i + 1, b->count);
+    lr_status st = lr_encode_recording(b->model, r->path, r->set, &options, &result, &err);
+    cli_screen_clear();
+    if (st == LR_OK) {
+        b->saved += !result.skipped;
+        b->skipped += result.skipped;
+        if (!result.skipped && result.n_warnings > 0) show_warnings(r);
+        report_done(b, r, &result);
+        lr_encode_result_free(&result);
+        return;
+    }
+    b->failed++;
+    b->wrong += st == LR_E_USAGE;
+    b->interrupted |= st == LR_E_INTERRUPTED || st == LR_E_PEER;
+    report_failure(b, r, &err);
+    if (st != LR_E_INTERRUPTED) {
+        lr_error ignored = {0};
+        (void)lr_set_note_failure(r->set, err.text, &ignored);
+    }
+}
+
+static int encode_all(batch *b) {
+    for (size_t i = 0; i < b->count && !cli_cancelled(); i++) encode_one(b, i);
+    size_t untouched = b->count - b->saved - b->skipped - b->failed;
+    if (cli_cancelled() && !b->interrupted && untouched > 0) {
+        cli_report(LR_E_INTERRUPTED, NULL, "interrupted");
+        b->interrupted = true;
+    }
+    if (b->interrupted) return CLI_INTERRUPTED;
+    if (b->failed > 0 && b->failed == b->wrong && b->wrong == b->count) return CLI_WRONG_USAGE;
+    if (b->failed > 0 && b->count > 1) {
+        cli_note("%zu of %zu recordings failed; the others are saved", b->failed, b->count);
+    }
+    return b->failed > 0 ? CLI_SOME_FAILED : CLI_DONE;
+}
+
+/* OUT must be a directory or not there yet. */
+static lr_status check_output(const char *output, lr_error *err) {
+    struct stat info;
+    if (stat(output, &info) != 0) {
+        if (errno == ENOENT) return LR_OK;
+        return lr_fail_errno(err, LR_E_USAGE, errno, "%s: cannot be used for the sets", output);
+    }
+    if (!S_ISDIR(info.st_mode)) return lr_fail(err, LR_E_USAGE, "%s: is no directory", output);
+    return LR_OK;
+}
+
+static int run_batch(batch *b) {
+    const lr_encode_options *o = &b->options->common.encode;
+    lr_error err = {0};
+    int threads = o->threads * o->ranks;
+    if (cli_open_model(&b->model, b->options->common.model, o->video, o->audio, threads, &err) != LR_OK) {
+        return cli_fail_model(&err);
+    }
+    if (lr_encode_check(o, b->model, &err) != LR_OK) return cli_fail(&err);
+    if (b->options->json) b->report = json_array();
+    int code = encode_all(b);
+    if (!b->options->json) return cli_finish_output(code);
+    if (!b->report) return cli_print_json(NULL, code);
+    return cli_print_json(json_pack("{s:O}", "recordings", b->report), code);
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    encode_options options = {.common = cli_encode_option_defaults()};
+    batch b = {.options = &options};
+    char **rest = NULL;
+    size_t n_rest = 0;
+    lr_error err = {0};
+    int code = CLI_DONE;
+    if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
+    cli_screen_begin((cli_progress_mode)options.progress);
+    if (!options.common.model) return cli_wrong_usage(command, "the model is missing: -m DIR");
+    if (!options.output) return cli_wrong_usage(command, "the directory for the sets is missing: -o OUT");
+    if (cli_recordings(&b.recordings, &b.count, rest, n_rest, options.output, &err) != LR_OK ||
+        check_output(options.output, &err) != LR_OK) {
+        code = cli_wrong_usage(command, "%s", err.text);
+        goto done;
+    }
+    cli_catch_signals();
+    code = run_batch(&b);
+done:
+    json_decref(b.report);
+    lr_model_close(b.model);
+    cli_recordings_free(b.recordings, b.count);
+    return code;
+}
+
+const cli_command cli_encode = {
+    .name = "encode",
+    .summary = "recordings to embedding sets",
+    .usage = "REC... -m MODEL -o OUT [OPTION]...",
+    .text = "Encodes each recording as one sequence of tokens and writes its embedding set to OUT/<file "
+            "name>/: vectors of the recording, of its segments and of its frames, with their times. "
+            "REC is a file that FFmpeg reads, or @LIST: a file with one name a line (@- reads standard "
+            "input). A second recording of the same name becomes OUT/<file name>~2/.\n\nA finished set "
+            "is skipped; one made from another recording, model or options is only replaced with "
+            "--force. A recording that fails does not stop the others. The vectors are the same to the "
+            "last bit for any number of ranks and threads.",
+    .examples = "  longreel encode talk.mp4 -m embeddinggemma-2 -o out\n"
+                "  longreel encode @talks.txt -m embeddinggemma-2 -o out --ranks 4 --context 8192\n"
+                "  longreel encode match.mkv -m embeddinggemma-2 -o out --fps 2 --start 45:00 --end 1:00:00\n",
+    .options = table,
+    .run = run,
+};

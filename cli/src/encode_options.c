@@ -1,0 +1,86 @@
+#include <string.h>
+
+#include "encode_options.h"
+
+#define AT(field) .offset = offsetof(cli_encode_options, field)
+#define ENCODE(field) .offset = offsetof(cli_encode_options, encode.field)
+
+static const char *const communicators[] = {"auto", "local", NULL};
+static const char *const devices[] = {"auto", "cpu", NULL};
+
+/* Contexts: "full" or a number of tokens. */
+static lr_status take_context(void *options, const char *value, lr_error *err) {
+    cli_encode_options *o = options;
+    if (strcmp(value, "full") == 0) {
+        o->encode.context = 0;
+        return LR_OK;
+    }
+    uint64_t tokens = 0;
+    for (const char *c = value; *c; c++) {
+        if (*c < '0' || *c > '9' || tokens > (UINT64_MAX - 9) / 10) tokens = 0;
+        if (*c < '0' || *c > '9' || (tokens == 0 && c != value)) break;
+        tokens = 10 * tokens + (uint64_t)(*c - '0');
+    }
+    if (tokens == 0) return lr_fail(err, LR_E_USAGE, "'%s' is neither full nor a number of tokens", value);
+    o->encode.context = tokens;
+    return LR_OK;
+}
+
+static lr_status take_save(void *options, const char *value, lr_error *err) {
+    cli_encode_options *o = options;
+    if (strcmp(value, "tokens") == 0) {
+        o->encode.save_tokens = true;
+    } else if (strcmp(value, "stages") == 0) {
+        o->encode.save_stages = true;
+    } else {
+        return lr_fail(err, LR_E_USAGE, "'%s' is none of tokens, stages", value);
+    }
+    return LR_OK;
+}
+
+const cli_option cli_encode_table[] = {
+    {CLI_HEADING, .help = "Model"},
+    {CLI_TEXT, "model", 'm', "DIR", "the checkpoint: a directory as Hugging Face publishes it", AT(model)},
+    {CLI_SIZE, "dim", 0, "N", "values of a vector, for models whose vectors can be cut (Matryoshka); "
+     "default: the model's full width", ENCODE(dim), 1, 1 << 20},
+    {CLI_CALL, "context", 0, "full|N", "tokens that see each other: the whole recording (default), or "
+     "windows of at most N tokens", .call = take_context},
+
+    {CLI_HEADING, .help = "Sampling"},
+    {CLI_RATIONAL, "fps", 0, "F", "frames a second (default 1): 2, 0.25, 1/5, 30000/1001", ENCODE(fps)},
+    {CLI_INT, "soft-tokens", 0, "N", "at most so many tokens a frame, one of the model's choices "
+     "(default: the model's for video, 70)", ENCODE(soft_tokens), 1, 1 << 20},
+    {CLI_TIME, "start", 0, "T", "begin here: seconds, or 1:02:03.5 (default: the beginning)", ENCODE(start)},
+    {CLI_TIME, "end", 0, "T", "stop here (default: the end)", ENCODE(end)},
+    {CLI_CLEAR, "no-video", 0, NULL, "sound only", ENCODE(video)},
+    {CLI_CLEAR, "no-audio", 0, NULL, "pictures only", ENCODE(audio)},
+    {CLI_INT, "audio-track", 0, "N", "the n-th sound track, from 0 (default: the file's own choice)",
+     ENCODE(audio_track), 0, 1000},
+    {CLI_CLEAR, "no-stamps", 0, NULL, "frames without time stamps before them, as is usual for short "
+     "clips; needs --no-audio or a silent file", ENCODE(stamps)},
+
+    {CLI_HEADING, .help = "Segments"},
+    {CLI_TIME, "segment", 0, "S", "seconds a segment has (default 10)", ENCODE(segment)},
+    {CLI_TIME, "hop", 0, "S", "seconds from one segment's start to the next one's (default 10)", ENCODE(hop)},
+
+    {CLI_HEADING, .help = "Running"},
+    {CLI_INT, "ranks", 0, "N", "share a recording among N ranks of this process (default 1)", ENCODE(ranks),
+     1, 64},
+    {CLI_INT, "threads", 0, "N", "threads a rank (default: the processors, divided among the ranks)",
+     ENCODE(threads), 1, 4096},
+    {CLI_COUNT, "chunk", 0, "N", "tokens that ranks exchange at a time (default 1024); changes the last "
+     "bits of the vectors, unlike --ranks and --threads", ENCODE(chunk), 1, 1 << 24},
+    {CLI_WORD, "comm", 0, "auto|local", "how ranks talk (default auto); this version has local ranks "
+     "only", AT(communicator), .words = communicators},
+    {CLI_WORD, "device", 0, "auto|cpu", "where to compute (default auto); this version uses the CPU",
+     AT(device), .words = devices},
+    {CLI_INT, "groups", 0, "1", "recordings in parallel (default 1); this version takes one after "
+     "another", AT(groups), 1, 1},
+    {CLI_CALL, "save", 0, "tokens|stages", "save the hidden state of every token too (tokens.safetensors), "
+     "or all intermediate results of a short input (stages/); may be given twice", .call = take_save},
+    {0},
+};
+
+cli_encode_options cli_encode_option_defaults(void) {
+    return (cli_encode_options){.encode = lr_encode_defaults(), .groups = 1};
+}

@@ -1,0 +1,82 @@
+/* longreel: the commands. */
+#include <signal.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_command *const commands[] = {
+    &cli_encode, &cli_query, &cli_embed, &cli_inspect, &cli_status, &cli_verify, &cli_make_model,
+};
+#define N_COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_overview(FILE *out) {
+    fputs("Usage: longreel COMMAND ...\n\n"
+          "Turns recordings into embeddings, each recording as one sequence of tokens, and searches\n"
+          "them.\n\nCommands\n",
+          out);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        fprintf(out, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
+    }
+    fputs("\n"
+          "'longreel COMMAND --help' tells more; 'longreel --version' names the version.\n\n"
+          "Exit status: 0 done, perhaps with warnings; 1 some recordings failed, the others are\n"
+          "saved; 2 wrong usage, model or configuration, nothing done; 3 interrupted: run the same\n"
+          "command again.\n",
+          out);
+}
+
+static int print_version(void) {
+    const lr_kernels *kernels = NULL;
+    lr_error err = {0};
+    printf("longreel %s\n", lr_version());
+    if (lr_kernels_get(LR_ISA_AUTO, LR_GEMM_AUTO, &kernels, &err) != LR_OK) return cli_fail(&err);
+    printf("kernels: %s, linear layers: %s\n", kernels->isa, kernels->gemm);
+    return cli_finish_output(CLI_DONE);
+}
+
+static const cli_command *find_command(const char *name) {
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    }
+    return NULL;
+}
+
+static int help(const char *name) {
+    const cli_command *command = name ? find_command(name) : NULL;
+    if (command) {
+        cli_print_help(command, stdout);
+    } else {
+        print_overview(stdout);
+    }
+    return cli_finish_output(CLI_DONE);
+}
+
+static void on_log(void *arg, lr_log_level level, const char *text) {
+    (void)arg;
+    if (level == LR_LOG_ERROR) {
+        cli_note("%s", text);
+    } else {
+        cli_warn(NULL, "%s", text);
+    }
+}
+
+int main(int argc, char **argv) {
+    json_set_alloc_funcs(lr_alloc, lr_free);
+    signal(SIGPIPE, SIG_IGN); /* a failed write is reported like any other */
+    signal(SIGXFSZ, SIG_IGN);
+    lr_log_set(on_log, NULL, LR_LOG_WARNING);
+    if (argc < 2) {
+        print_overview(stderr);
+        return CLI_WRONG_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) return print_version();
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(NULL);
+    if (strcmp(argv[1], "help") == 0 && (argc == 2 || find_command(argv[2]))) return help(argv[2]);
+    const cli_command *command = find_command(argv[1]);
+    if (!command) {
+        fprintf(stderr, "longreel: there is no command '%s'\nlongreel: 'longreel --help' lists them\n",
+                argv[1]);
+        return CLI_WRONG_USAGE;
+    }
+    return command->run(command, argc - 1, argv + 1);
+}
