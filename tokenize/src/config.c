@@ -287,7 +287,7 @@ lr_status lr_config_model(lr_tokenizer *t, const json_t *model, lr_error *err)
                 json_is_string(type) ? json_string_value(type) : "?");
     LR_TRY(lr_config_check_keys(model, &place, err, "type", "dropout", "unk_token",
                                 "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-                                "byte_fallback", "ignore_merges", NULL));
+                                "byte_fallback", "ignore_merges", "vocab", "merges", NULL));
     if (dropout && !json_is_null(dropout) &&
         !(json_is_number(dropout) && json_number_value(dropout) == 0.0))
         LR_FAIL(LR_E_UNSUPPORTED, "model.dropout is set, which is not supported");
