@@ -91,6 +91,8 @@ void cli_screen_clear(void);
 void cli_report(lr_status status, const char *recording, const char *text);
 void cli_warn(const char *recording, const char *format, ...) LR_PRINTF(2, 3);
 void cli_note(const char *format, ...) LR_PRINTF(1, 2);
+/* With --progress=json: {"event", "recording", "set"}; else nothing. */
+void cli_event(const char *event, const char *recording, const char *set);
 /* Reports err and returns its exit code. */
 int cli_fail(const lr_error *err);
 /* The same when a model could not be opened: always wrong usage. */

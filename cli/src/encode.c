@@ -122,6 +122,7 @@ static void encode_one(batch *b, size_t i) {
         b->saved += !result.skipped;
         b->skipped += result.skipped;
         if (!result.skipped && result.n_warnings > 0) show_warnings(r);
+        cli_event(result.skipped ? "skipped" : "saved", r->path, r->set);
         report_done(b, r, &result);
         lr_encode_result_free(&result);
         return;
@@ -130,7 +131,7 @@ static void encode_one(batch *b, size_t i) {
     b->wrong += st == LR_E_USAGE;
     b->interrupted |= st == LR_E_INTERRUPTED || st == LR_E_PEER;
     report_failure(b, r, &err);
-    if (st != LR_E_INTERRUPTED) {
+    if (st != LR_E_INTERRUPTED && st != LR_E_USAGE) {
         lr_error ignored = {0};
         (void)lr_set_note_failure(r->set, err.text, &ignored);
     }

@@ -130,8 +130,8 @@ static void print_report(const lr_timeline *line, const cli_damage *damage) {
 static lr_status decode(const inspect_options *o, const lr_recording *recording, cli_damage *damage,
                         lr_error *err) {
     const lr_timeline *line = lr_recording_timeline(recording);
-    if (o->frames && !line->has_video) return lr_fail(err, LR_E_USAGE, "has no pictures for --frames");
-    if (o->sound && !line->has_audio) return lr_fail(err, LR_E_USAGE, "has no sound for --audio");
+    if (o->frames && !line->has_video) cli_note("%s: has no pictures: --frames writes nothing", line->path);
+    if (o->sound && !line->has_audio) cli_note("%s: has no sound: --audio writes nothing", line->path);
     lr_status st = cli_damage_add(damage, line->damage, line->n_damage, err);
     if (st == LR_OK && line->has_video && !o->index_only) {
         st = cli_decode_pictures(recording, o->frames, damage, err);

@@ -172,6 +172,15 @@ static void say(const char *event, const char *recording, lr_status status, cons
     pthread_mutex_unlock(&screen.lock);
 }
 
+void cli_event(const char *event, const char *recording, const char *set) {
+    if (!screen.json) return;
+    pthread_mutex_lock(&screen.lock);
+    print_event(json_pack("{s:s, s:o, s:o}", "event", event, "recording", cli_json_text(recording), "set",
+                          cli_json_text(set)));
+    fflush(stderr);
+    pthread_mutex_unlock(&screen.lock);
+}
+
 void cli_report(lr_status status, const char *recording, const char *text) {
     say("error", recording, status, text);
 }

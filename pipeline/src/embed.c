@@ -245,7 +245,7 @@ static lr_status embed_one(embed_run *run, const lr_embed_input *input, float *o
 done:
     lr_layout_free(item.layout);
     lr_free(item.x);
-    if (st != LR_OK && input->kind != LR_INPUT_TEXT) lr_error_context(err, "%s", input->value);
+    if (st != LR_OK && input->kind != LR_INPUT_TEXT) lr_error_about(err, input->value);
     return st;
 }
 

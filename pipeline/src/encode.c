@@ -334,6 +334,6 @@ lr_status lr_encode_recording(lr_model *model, const char *recording, const char
 done:
     lr_job_free(&job);
     if (st != LR_OK) lr_encode_result_free(result);
-    if (st != LR_OK) lr_error_context(err, "%s", recording);
+    if (st != LR_OK) lr_error_about(err, recording);
     return st;
 }

@@ -50,6 +50,8 @@ typedef struct lr_job {
 int lr_processors(void);
 size_t lr_memory_available(void);
 double lr_seconds_since(const struct timespec *begin);
+/* Puts "<path>: " before a recorded text, unless it begins with the path. */
+void lr_error_about(lr_error *err, const char *path);
 lr_status lr_check_model_options(const lr_encode_options *options, const lr_model_info *info,
                                  lr_error *err);
 

@@ -36,6 +36,10 @@ double lr_seconds_since(const struct timespec *begin) {
     return (double)(now.tv_sec - begin->tv_sec) + 1e-9 * (double)(now.tv_nsec - begin->tv_nsec);
 }
 
+void lr_error_about(lr_error *err, const char *path) {
+    if (err && strncmp(err->text, path, strlen(path)) != 0) lr_error_context(err, "%s", path);
+}
+
 lr_encode_options lr_encode_defaults(void) {
     lr_encode_options options = {
         .fps = {1, 1},

@@ -54,6 +54,6 @@ lr_status lr_plan_recording(lr_model *model, const char *recording, const lr_enc
     st = lr_job_prepare(&job, model, recording, options, err);
     if (st == LR_OK) st = lr_plan_of_job(&job, plan, err);
     lr_job_free(&job);
-    if (st != LR_OK) lr_error_context(err, "%s", recording);
+    if (st != LR_OK) lr_error_about(err, recording);
     return st;
 }
