@@ -1,7 +1,7 @@
 /* The sound tower of EmbeddingGemma 2 and its log mel against the published implementation, and its
  * promises: a slice has the bits of the whole, whatever the pieces that samples come in. */
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "embeddinggemma2/mel.h"
@@ -162,6 +162,13 @@ static void test_sound_with_clamps_that_bite_equals_the_reference(void **state)
     check_folder("odd", LR_ISA_AUTO, LR_GEMM_AUTO);
 }
 
+/* In chunks of 7 with 11 - 1 keys, the relative positions do not start at the token itself. */
+static void test_sound_with_another_chunk_and_look_back_equals_the_reference(void **state)
+{
+    (void)state;
+    check_folder("sound", LR_ISA_AUTO, LR_GEMM_AUTO);
+}
+
 static void test_sound_in_scalar_kernels_equals_the_reference(void **state)
 {
     (void)state;
@@ -282,6 +289,7 @@ static void test_slices_have_the_bits_of_the_whole(void **state)
     (void)state;
     check_slices("regular", LR_GEMM_AUTO, 24);
     check_slices("odd", LR_GEMM_AUTO, 12);
+    check_slices("sound", LR_GEMM_AUTO, 12);
 }
 
 static void test_slices_through_openblas_have_the_bits_of_the_whole(void **state)
@@ -395,24 +403,9 @@ static void test_a_cancelled_feed_stops(void **state)
     fixture_close(&fixture);
 }
 
-typedef struct change {
-    const char *key;
-    json_t *value; /* taken over */
-} change;
-
-static void change_audio(json_t *config, void *arg)
-{
-    change *c = arg;
-    json_t *audio = json_object_get(config, "audio_config");
-    assert_int_equal(json_object_set_new(audio, c->key, c->value), 0);
-}
-
 static void check_change(const char *key, json_t *value, lr_status status, const char *words)
 {
-    change c = {.key = key, .value = value};
-    char *directory = fixture_copy("regular", change_audio, &c);
-    assert_open_fails(directory, status, words);
-    lrt_remove_temp_dir(directory);
+    assert_change_refused("regular", "config.json", "audio_config", key, value, status, words);
 }
 
 static void test_configurations_that_are_not_supported_are_named(void **state)
@@ -429,6 +422,24 @@ static void test_configurations_that_are_not_supported_are_named(void **state)
     check_change("subsampling_conv_channels", json_pack("[i]", 128), LR_E_MODEL,
                  "audio_config.subsampling_conv_channels");
     check_change("conv_kernel_size", json_integer(0), LR_E_MODEL, "audio_config.conv_kernel_size");
+}
+
+static void check_extractor(const char *key, json_t *value)
+{
+    char words[96];
+    (void)snprintf(words, sizeof words, "processor_config.json: feature_extractor.%s is", key);
+    assert_change_refused("regular", "processor_config.json", "feature_extractor", key, value,
+                          LR_E_UNSUPPORTED, words);
+}
+
+static void test_another_preparation_of_sound_is_refused(void **state)
+{
+    (void)state;
+    check_extractor("hop_length", json_integer(80));
+    check_extractor("fft_length", json_integer(1024));
+    check_extractor("mel_floor", json_real(1e-5));
+    check_extractor("preemphasis", json_real(0.97));
+    check_extractor("per_bin_mean", json_pack("[f]", 0.25));
 }
 
 static void test_tensors_that_are_missing_or_have_another_shape_are_named(void **state)
@@ -489,6 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound_equals_the_reference_at_each_stage),
         cmocka_unit_test(test_sound_with_clamps_that_bite_equals_the_reference),
+        cmocka_unit_test(test_sound_with_another_chunk_and_look_back_equals_the_reference),
         cmocka_unit_test(test_sound_in_scalar_kernels_equals_the_reference),
         cmocka_unit_test(test_sound_through_openblas_equals_the_reference),
         cmocka_unit_test(test_valid_frames_and_tokens_are_counted_as_the_reference_does),
@@ -502,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_an_error_of_the_sink_stops_the_tower_for_good),
         cmocka_unit_test(test_a_cancelled_feed_stops),
         cmocka_unit_test(test_configurations_that_are_not_supported_are_named),
+        cmocka_unit_test(test_another_preparation_of_sound_is_refused),
         cmocka_unit_test(test_tensors_that_are_missing_or_have_another_shape_are_named),
         cmocka_unit_test(test_sound_survives_each_failed_allocation),
     };

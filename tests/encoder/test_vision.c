@@ -1,6 +1,5 @@
 /* The vision tower of EmbeddingGemma 2 against the published implementation, and its promises. */
-#include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tower_case.h"
@@ -258,24 +257,9 @@ static void test_a_cancelled_encode_stops(void **state)
     fixture_close(&fixture);
 }
 
-typedef struct change {
-    const char *key;
-    json_t *value; /* taken over */
-} change;
-
-static void change_vision(json_t *config, void *arg)
-{
-    change *c = arg;
-    json_t *vision = json_object_get(config, "vision_config");
-    assert_int_equal(json_object_set_new(vision, c->key, c->value), 0);
-}
-
 static void check_change(const char *key, json_t *value, lr_status status, const char *words)
 {
-    change c = {.key = key, .value = value};
-    char *directory = fixture_copy("regular", change_vision, &c);
-    assert_open_fails(directory, status, words);
-    lrt_remove_temp_dir(directory);
+    assert_change_refused("regular", "config.json", "vision_config", key, value, status, words);
 }
 
 static void test_configurations_that_are_not_supported_are_named(void **state)
@@ -290,6 +274,25 @@ static void test_configurations_that_are_not_supported_are_named(void **state)
     check_change("rms_norm_eps", json_string("small"), LR_E_MODEL, "vision_config.rms_norm_eps");
     check_change("rope_parameters", json_pack("{s:s}", "rope_type", "yarn"), LR_E_UNSUPPORTED,
                  "rope_type");
+}
+
+static void check_processor(const char *part, const char *key, json_t *value)
+{
+    char words[96];
+    (void)snprintf(words, sizeof words, "processor_config.json: %s.%s is", part, key);
+    assert_change_refused("regular", "processor_config.json", part, key, value, LR_E_UNSUPPORTED, words);
+}
+
+static void test_another_preparation_of_pictures_is_refused(void **state)
+{
+    (void)state;
+    check_processor("image_processor", "resample", json_integer(2));
+    check_processor("image_processor", "patch_size", json_integer(5));
+    check_processor("image_processor", "do_resize", json_false());
+    check_processor("video_processor", "rescale_factor", json_real(1 / 127.5));
+    check_processor("video_processor", "pooling_kernel_size", json_integer(2));
+    check_processor("video_processor", "image_mean", json_pack("[f,f,f]", 0.5, 0.5, 0.5));
+    check_processor("video_processor", "image_std", json_pack("[f,f,f]", 1.0, 1.0, 0.5));
 }
 
 static void test_tensors_that_are_missing_or_have_another_shape_are_named(void **state)
@@ -360,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_a_frame_too_large_to_resize_is_refused),
         cmocka_unit_test(test_a_cancelled_encode_stops),
         cmocka_unit_test(test_configurations_that_are_not_supported_are_named),
+        cmocka_unit_test(test_another_preparation_of_pictures_is_refused),
         cmocka_unit_test(test_tensors_that_are_missing_or_have_another_shape_are_named),
         cmocka_unit_test(test_vision_survives_each_failed_allocation),
     };

@@ -110,7 +110,8 @@ void kept_free(kept_stage *kept)
     *kept = (kept_stage){.name = kept->name, .next = kept->next};
 }
 
-char *fixture_copy(const char *folder, void (*edit)(json_t *config, void *arg), void *arg)
+/* A copy of a checkpoint folder's files in a new temporary directory. */
+static char *copy_checkpoint(const char *folder)
 {
     char *copy = lrt_temp_dir(), *source = lrt_path(LR_FIXTURES, folder);
     DIR *dir = opendir(source);
@@ -128,18 +129,22 @@ char *fixture_copy(const char *folder, void (*edit)(json_t *config, void *arg), 
     }
     (void)closedir(dir);
     free(source);
-    if (!edit) return copy;
-    char *path = lrt_path(copy, "config.json");
-    json_t *config = json_load_file(path, 0, NULL);
-    assert_non_null(config);
-    edit(config, arg);
-    assert_int_equal(json_dump_file(config, path, 0), 0);
-    json_decref(config);
-    free(path);
     return copy;
 }
 
-void assert_open_fails(const char *directory, lr_status status, const char *words)
+static void change_file(const char *directory, const char *file, const char *part, const char *key,
+                        json_t *value)
+{
+    char *path = lrt_path(directory, file);
+    json_t *document = json_load_file(path, 0, NULL);
+    assert_non_null(document);
+    assert_int_equal(json_object_set_new(json_object_get(document, part), key, value), 0);
+    assert_int_equal(json_dump_file(document, path, 0), 0);
+    json_decref(document);
+    free(path);
+}
+
+static void assert_open_fails(const char *directory, lr_status status, const char *words)
 {
     lr_error err = {0};
     lr_model *model = NULL;
@@ -151,4 +156,13 @@ void assert_open_fails(const char *directory, lr_status status, const char *word
     if (st != status || !strstr(err.text, words))
         fail_msg("wanted %s with \"%s\", found %s: %s", lr_status_name(status), words,
                  lr_status_name(st), err.text);
+}
+
+void assert_change_refused(const char *folder, const char *file, const char *part, const char *key,
+                           json_t *value, lr_status status, const char *words)
+{
+    char *directory = copy_checkpoint(folder);
+    change_file(directory, file, part, key, value);
+    assert_open_fails(directory, status, words);
+    lrt_remove_temp_dir(directory);
 }

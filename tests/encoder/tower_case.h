@@ -41,10 +41,9 @@ lr_status keep_stage(void *arg, const char *name, int layer, uint64_t first, con
                      lr_error *err);
 void kept_free(kept_stage *kept);
 
-/* A copy of a checkpoint folder's files in a new temporary directory, with config.json changed by
- * `edit` (may be NULL). lrt_remove_temp_dir removes it. */
-char *fixture_copy(const char *folder, void (*edit)(json_t *config, void *arg), void *arg);
-/* Opening the directory must fail with `status` and a text that has `words` in it. */
-void assert_open_fails(const char *directory, lr_status status, const char *words);
+/* Opening a copy of the checkpoint `folder` must fail with `status` and `words` in the text, when
+ * `file` ("config.json") has `value` (taken over) for `key` of its part ("vision_config"). */
+void assert_change_refused(const char *folder, const char *file, const char *part, const char *key,
+                           json_t *value, lr_status status, const char *words);
 
 #endif

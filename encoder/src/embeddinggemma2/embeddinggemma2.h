@@ -21,6 +21,11 @@ lr_status eg2_read_text(lr_model *model, const lr_config *text, eg2_text *out, b
  * configuration, queue its weights, and set model->vision / model->sound (memory of LR_MODEL_NEW). */
 lr_status eg2_vision_open(lr_model *model, const lr_config *vision_config, lr_error *err);
 lr_status eg2_sound_open(lr_model *model, const lr_config *audio_config, lr_error *err);
+/* Refuses a processor_config.json whose part `key` ("image_processor", "video_processor",
+ * "feature_extractor") asks for another preparation than the published one; pictures also for another
+ * patch or pool than the tower's. */
+lr_status eg2_check_processor(const lr_model *model, const char *key, size_t patch, size_t pool,
+                              lr_error *err);
 extern const lr_vision_ops eg2_vision_ops;
 extern const lr_sound_ops eg2_sound_ops;
 

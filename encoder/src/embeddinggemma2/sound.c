@@ -257,6 +257,7 @@ lr_status eg2_sound_open(lr_model *model, const lr_config *config, lr_error *err
     LR_TRY(read_shape(config, s, err));
     LR_TRY(read_attention(config, s, &chunk, err));
     LR_TRY(lr_config_bool(config, "use_clipped_linears", true, &clipped, err));
+    LR_TRY(eg2_check_processor(model, "feature_extractor", 0, 0, err));
     LR_TRY(load_weights(model, s, chunk, clipped, err));
     model->sound = s;
 done:

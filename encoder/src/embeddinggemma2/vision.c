@@ -133,6 +133,8 @@ lr_status eg2_vision_open(lr_model *model, const lr_config *config, lr_error *er
     LR_TRY(lr_config_bool(config, "use_clipped_linears", false, &clipped, err));
     LR_TRY(lr_config_bool(config, "standardize", false, &standardize, err));
     v->eps = (float)eps;
+    LR_TRY(eg2_check_processor(model, "image_processor", v->patch, v->pool, err));
+    LR_TRY(eg2_check_processor(model, "video_processor", v->patch, v->pool, err));
     LR_TRY(load_weights(model, v, clipped, standardize, err));
     model->vision = v;
 done:
