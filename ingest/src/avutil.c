@@ -23,8 +23,9 @@ static const char *const harmless[] = {"mmco:", "number of reference frames", "F
                                        "sps_id", "co located POCs", "illegal short term",
                                        "Could not update timestamps"};
 
-static bool is_harmless(const char *text)
+static bool is_harmless(const AVCodecContext *codec, const char *text)
 {
+    if (codec->codec_id == AV_CODEC_ID_H261 && strstr(text, "first frame is no keyframe")) return true;
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         if (strstr(text, harmless[i])) return true;
     return false;
@@ -40,7 +41,7 @@ static void on_libav_log(void *context, int level, const char *format, va_list a
     const char *name = class && class->item_name ? class->item_name(context) : "libav";
     /* Error concealment announces itself as information. */
     bool fault = level <= AV_LOG_ERROR || strncmp(text, "concealing ", 11) == 0;
-    if (fault && class && class == avcodec_get_class() && !is_harmless(text)) {
+    if (fault && class && class == avcodec_get_class() && !is_harmless(context, text)) {
         lri_watch *watch = ((const AVCodecContext *)context)->opaque;
         if (watch) atomic_fetch_add(&watch->errors, 1);
     }

@@ -111,7 +111,7 @@ static bool has_exact_recovery(const uint8_t *nal, size_t size)
 
 static lri_picture_kind look_h264(const AVCodecParameters *p, const uint8_t *data, size_t size)
 {
-    lri_picture_kind kind = {LRI_ENTRY_NONE, true, false, 0};
+    lri_picture_kind kind = {.shown = true};
     nal_walk walk = walk_nals(p, data, size);
     const uint8_t *nal;
     size_t length;
@@ -130,7 +130,7 @@ static lri_picture_kind look_h264(const AVCodecParameters *p, const uint8_t *dat
 
 static lri_picture_kind look_hevc(const AVCodecParameters *p, const uint8_t *data, size_t size)
 {
-    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
+    lri_picture_kind kind = {.shown = true, .reference = true};
     nal_walk walk = walk_nals(p, data, size);
     const uint8_t *nal;
     size_t length;
@@ -151,7 +151,8 @@ static lri_picture_kind look_hevc(const AVCodecParameters *p, const uint8_t *dat
 
 static lri_picture_kind look_mpeg2(const uint8_t *data, size_t size, bool key)
 {
-    lri_picture_kind kind = {key ? LRI_ENTRY_OPEN : LRI_ENTRY_NONE, true, true, 0};
+    lri_picture_kind kind = {
+        .entry = key ? LRI_ENTRY_OPEN : LRI_ENTRY_NONE, .shown = true, .reference = true};
     const uint8_t *end = data + size;
     bool closed = false;
     for (const uint8_t *at = find_start_code(data, end); end - at >= 8;
@@ -167,15 +168,24 @@ static lri_picture_kind look_mpeg2(const uint8_t *data, size_t size, bool key)
     return kind;
 }
 
+/* The next picture header (VOP) at or after `at`: its type, 0 at the end. */
+static char next_vop(const uint8_t **at, const uint8_t *end)
+{
+    for (*at = find_start_code(*at, end); end - *at >= 5; *at = find_start_code(*at + 3, end)) {
+        if ((*at)[3] != 0xB6) continue;
+        char type = "IPBP"[(*at)[4] >> 6]; /* the last is a sprite, which is like P */
+        *at += 4;
+        return type;
+    }
+    return 0;
+}
+
 static lri_picture_kind look_mpeg4(const uint8_t *data, size_t size)
 {
-    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
-    const uint8_t *end = data + size;
-    const uint8_t *at = find_start_code(data, end);
-    while (end - at >= 5 && at[3] != 0xB6) at = find_start_code(at + 3, end);
-    if (end - at < 5) return kind;
-    kind.type = "IPBS"[at[4] >> 6];
-    if (kind.type == 'S') kind.type = 'P';
+    lri_picture_kind kind = {.shown = true, .reference = true};
+    const uint8_t *at = data, *end = data + size;
+    kind.type = next_vop(&at, end);
+    if (kind.type) kind.packed = next_vop(&at, end);
     if (kind.type == 'I') kind.entry = LRI_ENTRY_OPEN;
     if (kind.type == 'B') kind.reference = false;
     return kind;
@@ -183,7 +193,7 @@ static lri_picture_kind look_mpeg4(const uint8_t *data, size_t size)
 
 static lri_picture_kind look_vp8(const uint8_t *data, size_t size)
 {
-    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
+    lri_picture_kind kind = {.shown = true, .reference = true};
     if (size < 1) return kind;
     if (!(data[0] & 1)) kind.entry = LRI_ENTRY_CLOSED;
     kind.shown = (data[0] & 0x10) != 0;
@@ -195,7 +205,7 @@ lri_picture_kind lri_picture_look(const AVCodecParameters *parameters, const uin
 {
     const AVCodecDescriptor *descriptor = avcodec_descriptor_get(parameters->codec_id);
     if (descriptor && (descriptor->props & AV_CODEC_PROP_INTRA_ONLY))
-        return (lri_picture_kind){LRI_ENTRY_CLOSED, true, false, 'I'};
+        return (lri_picture_kind){LRI_ENTRY_CLOSED, true, false, 'I', 0};
     switch (parameters->codec_id) {
     case AV_CODEC_ID_H264: return look_h264(parameters, data, size);
     case AV_CODEC_ID_HEVC: return look_hevc(parameters, data, size);
@@ -203,10 +213,12 @@ lri_picture_kind lri_picture_look(const AVCodecParameters *parameters, const uin
     case AV_CODEC_ID_MPEG2VIDEO: return look_mpeg2(data, size, key);
     case AV_CODEC_ID_MPEG4: return look_mpeg4(data, size);
     case AV_CODEC_ID_VP8: return look_vp8(data, size);
+    /* Containers mark every picture of H.261 as a key, and no picture is one. */
+    case AV_CODEC_ID_H261: key = false; break;
     default: break;
     }
     bool reorders = descriptor && (descriptor->props & AV_CODEC_PROP_REORDER);
-    lri_picture_kind kind = {LRI_ENTRY_NONE, true, true, 0};
+    lri_picture_kind kind = {.shown = true, .reference = true};
     if (key) kind.entry = reorders ? LRI_ENTRY_OPEN : LRI_ENTRY_CLOSED;
     return kind;
 }

@@ -19,6 +19,7 @@ typedef struct lri_picture_kind {
     bool shown;     /* false: never output (a hidden reference, a placeholder) */
     bool reference; /* others may depend on it; true when in doubt */
     char type;      /* 'I', 'P', 'B' or 0 where the codec is not looked into */
+    char packed;    /* the type of a second picture that the next packet stands for (MPEG-4 in AVI) */
 } lri_picture_kind;
 
 /* `key` is the container's mark. Codecs without a case here are taken at the container's word. */

@@ -82,6 +82,18 @@ uint32_t lri_packet_check(const AVPacket *packet)
                                           (XXH64_hash_t)packet->pos);
 }
 
+/* A packet may hold two pictures; the decoder then gives the second one at the next packet, which is a
+ * short placeholder, or holds the one that is given after that. */
+static lri_picture_kind unpack(lri_video_index *video, lri_picture_kind kind, int packet_bytes)
+{
+    enum { PLACEHOLDER_BYTES = 19 };
+    char waiting = video->packed;
+    video->packed = kind.packed;
+    if (kind.packed || !waiting) return kind;
+    if (packet_bytes > PLACEHOLDER_BYTES) video->packed = kind.type;
+    return (lri_picture_kind){.shown = true, .reference = waiting != 'B', .type = waiting};
+}
+
 static lr_status add_picture(lr_recording *recording, const AVStream *stream, const AVPacket *packet,
                              lr_error *err)
 {
@@ -93,6 +105,7 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     if (st != LR_OK) return st;
     lri_picture_kind kind = lri_picture_look(stream->codecpar, packet->data, (size_t)packet->size,
                                              (packet->flags & AV_PKT_FLAG_KEY) != 0);
+    kind = unpack(video, kind, packet->size);
     lri_packet *entry = &video->packets[video->n_packets++];
     *entry = (lri_packet){.pts = packet->pts, .seek = packet->dts, .check = lri_packet_check(packet)};
     if (entry->seek == AV_NOPTS_VALUE) entry->seek = packet->pts;
@@ -106,6 +119,8 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     if (packet->pts == AV_NOPTS_VALUE) flags |= LRI_NO_PTS;
     entry->flags = (uint8_t)flags;
     if (flags & (LRI_OPEN | LRI_CLOSED)) video->n_entries++;
+    st = lri_video_note_order(recording, stream, packet, err);
+    if (st != LR_OK) return st;
     if (packet->duration > 0) video->typical = packet->duration;
     int64_t end;
     if ((flags & LRI_SHOWN) && packet->pts != AV_NOPTS_VALUE && packet->duration > 0 &&

@@ -4,6 +4,145 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ------------------------------------------------------------------ picture order counts */
+
+/* AVI and plain streams have no pts, PES packets not one for each picture. */
+static bool needs_counts(const lr_recording *recording, const AVStream *stream)
+{
+    static const char *const stamped[] = {"mov", "matroska", "flv", "asf"};
+    enum AVCodecID codec = stream->codecpar->codec_id;
+    if (codec != AV_CODEC_ID_H264 && codec != AV_CODEC_ID_HEVC) return false;
+    for (size_t i = 0; i < sizeof stamped / sizeof *stamped; i++)
+        if (strcmp(recording->timeline.container, stamped[i]) == 0) return false;
+    return true;
+}
+
+static lr_status open_parser(lri_video_index *video, const AVStream *stream, lr_error *err)
+{
+    video->parser = av_parser_init((int)stream->codecpar->codec_id);
+    if (!video->parser) return LR_OK;
+    video->parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+    video->parser_codec = avcodec_alloc_context3(NULL);
+    if (!video->parser_codec ||
+        avcodec_parameters_to_context(video->parser_codec, stream->codecpar) < 0)
+        return lr_fail(err, LR_E_NOMEM, "out of memory: the index of the pictures");
+    return LR_OK;
+}
+
+lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
+                               const AVPacket *packet, lr_error *err)
+{
+    lri_video_index *video = &recording->video;
+    lr_status st = LR_OK;
+    if (video->n_packets == 1 && needs_counts(recording, stream))
+        LR_TRY(open_parser(video, stream, err));
+    if (!video->parser) return LR_OK;
+    LR_TRY(LR_GROW(&video->poc, &video->poc_capacity, video->n_packets, "the order of the pictures",
+                   err));
+    uint8_t *out;
+    int out_size;
+    (void)av_parser_parse2(video->parser, video->parser_codec, &out, &out_size, packet->data,
+                           packet->size, packet->pts, packet->dts, packet->pos);
+    video->poc[video->n_packets - 1] = video->parser->output_picture_number;
+done:
+    return st;
+}
+
+static void close_parser(lri_video_index *video)
+{
+    if (video->parser) av_parser_close(video->parser);
+    video->parser = NULL;
+    avcodec_free_context(&video->parser_codec);
+    lr_free(video->poc);
+    video->poc = NULL;
+}
+
+void lri_video_index_free(lri_video_index *video)
+{
+    close_parser(video);
+    lr_free(video->packets);
+    lr_free(video->shown);
+    memset(video, 0, sizeof *video);
+    video->stream = -1;
+}
+
+typedef struct ordered_picture {
+    int64_t key; /* pts or picture order count */
+    uint32_t ordinal;
+} ordered_picture;
+
+static int by_key(const void *a, const void *b)
+{
+    const ordered_picture *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return x->ordinal < y->ordinal ? -1 : x->ordinal > y->ordinal;
+}
+
+static bool is_unstamped(const lri_video_index *video, const ordered_picture *picture)
+{
+    return (video->packets[picture->ordinal].flags & LRI_NO_PTS) != 0;
+}
+
+/* Pictures in the order they are shown, some with a pts: those between two of them are spread evenly,
+ * others follow at the usual distance. */
+static void stamp_between(lri_video_index *video, const ordered_picture *pictures, size_t count)
+{
+    int64_t step = video->typical > 0 ? video->typical : 1;
+    for (size_t i = 0; i < count;) {
+        if (!is_unstamped(video, &pictures[i])) {
+            i++;
+            continue;
+        }
+        size_t next = i;
+        while (next < count && is_unstamped(video, &pictures[next])) next++;
+        int64_t after = next < count ? video->packets[pictures[next].ordinal].pts : 0;
+        int64_t before = i > 0 ? video->packets[pictures[i - 1].ordinal].pts
+                               : after - step * (int64_t)(next - i + 1);
+        if (next == count) after = before + step * (int64_t)(next - i + 1);
+        int64_t parts = (int64_t)(next - i + 1);
+        for (size_t k = i; k < next; k++)
+            video->packets[pictures[k].ordinal].pts =
+                before + lr_rescale_floor(after - before, (int64_t)(k - i + 1), parts);
+        i = next;
+    }
+}
+
+/* Packets [first, end), between two resets of the count. Where the container stamps none, the n-th
+ * picture shown takes the n-th stamp of decoding: the true order at the true rate. */
+static lr_status order_by_count(lri_video_index *video, size_t first, size_t end, lr_error *err)
+{
+    ordered_picture *pictures = NULL;
+    lr_status st = LR_OK;
+    size_t n_unstamped = 0, count = end - first;
+    for (size_t i = first; i < end; i++) n_unstamped += (video->packets[i].flags & LRI_NO_PTS) != 0;
+    if (n_unstamped == 0) return LR_OK;
+    LR_TRY(LR_NEW(&pictures, count, "the order of the pictures", err));
+    for (size_t i = 0; i < count; i++)
+        pictures[i] = (ordered_picture){video->poc[first + i], (uint32_t)(first + i)};
+    qsort(pictures, count, sizeof *pictures, by_key);
+    if (n_unstamped < count) stamp_between(video, pictures, count);
+    else
+        for (size_t i = 0; i < count; i++)
+            video->packets[pictures[i].ordinal].pts = video->packets[first + i].seek;
+done:
+    lr_free(pictures);
+    return st;
+}
+
+static lr_status order_by_counts(lri_video_index *video, lr_error *err)
+{
+    lr_status st = LR_OK;
+    for (size_t first = 0, end; first < video->n_packets; first = end) {
+        end = first + 1;
+        while (end < video->n_packets && !(video->packets[end].flags & LRI_CLOSED)) end++;
+        LR_TRY(order_by_count(video, first, end, err));
+    }
+done:
+    return st;
+}
+
+/* ------------------------------------------------------------------ stamps of decoding only */
+
 /* Codecs with one picture of delay (MPEG-1, -2, -4): a picture that is no B takes the place in time
  * of the next that is none, by the time stamps of decoding. */
 static void order_with_one_delay(lri_video_index *video)
@@ -31,8 +170,9 @@ static bool holds_b(const lri_video_index *video)
 }
 
 /* Nothing but an order: stamps of decoding where there are some, else one typical step each. */
-static void fill_missing(lri_video_index *video)
+static lr_status fill_missing(lri_video_index *video, lr_error *err)
 {
+    lr_status st = LR_OK;
     bool delayed = holds_b(video);
     int64_t step = video->typical > 0 ? video->typical : 1, next = 0;
     for (size_t i = 0; i < video->n_packets; i++) {
@@ -40,12 +180,14 @@ static void fill_missing(lri_video_index *video)
         if (packet->seek == AV_NOPTS_VALUE) packet->seek = next;
         if (__builtin_add_overflow(packet->seek, step, &next)) next = packet->seek;
     }
-    if (delayed) order_with_one_delay(video);
+    if (video->poc) st = order_by_counts(video, err);
+    else if (delayed) order_with_one_delay(video);
     for (size_t i = 0; i < video->n_packets; i++) {
         lri_packet *packet = &video->packets[i];
-        if (!delayed && (packet->flags & LRI_NO_PTS)) packet->pts = packet->seek;
+        if (!delayed && !video->poc && (packet->flags & LRI_NO_PTS)) packet->pts = packet->seek;
         packet->flags &= (uint8_t)~LRI_NO_PTS;
     }
+    return st;
 }
 
 /* ------------------------------------------------------------------ what is shown */
@@ -70,22 +212,10 @@ static void hide_undecodable(lri_video_index *video)
     }
 }
 
-typedef struct shown_picture {
-    int64_t pts;
-    uint32_t ordinal;
-} shown_picture;
-
-static int by_time(const void *a, const void *b)
-{
-    const shown_picture *x = a, *y = b;
-    if (x->pts != y->pts) return x->pts < y->pts ? -1 : 1;
-    return x->ordinal < y->ordinal ? -1 : x->ordinal > y->ordinal;
-}
-
 static lr_status sort_shown(lri_video_index *video, lr_error *err)
 {
     size_t n = 0;
-    shown_picture *sorted = NULL;
+    ordered_picture *sorted = NULL;
     for (size_t i = 0; i < video->n_packets; i++) n += video->packets[i].flags & LRI_SHOWN;
     lr_status st = LR_OK;
     LR_TRY(LR_NEW(&sorted, n, "the order of the pictures", err));
@@ -93,8 +223,8 @@ static lr_status sort_shown(lri_video_index *video, lr_error *err)
     n = 0;
     for (size_t i = 0; i < video->n_packets; i++)
         if (video->packets[i].flags & LRI_SHOWN)
-            sorted[n++] = (shown_picture){video->packets[i].pts, (uint32_t)i};
-    qsort(sorted, n, sizeof *sorted, by_time);
+            sorted[n++] = (ordered_picture){video->packets[i].pts, (uint32_t)i};
+    qsort(sorted, n, sizeof *sorted, by_key);
     for (size_t i = 0; i < n; i++) video->shown[i] = sorted[i].ordinal;
     video->n_shown = n;
 done:
@@ -149,9 +279,12 @@ lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_er
     bool missing = false;
     for (size_t i = 0; i < video->n_packets && !missing; i++)
         missing = (video->packets[i].flags & LRI_NO_PTS) != 0;
-    if (missing) fill_missing(video);
+    lr_status st = LR_OK;
+    if (missing) LR_TRY(fill_missing(video, err));
+    close_parser(video);
     hide_undecodable(video);
-    lr_status st = sort_shown(video, err);
-    if (st == LR_OK && video->n_shown > 0) find_end(video, stream);
+    LR_TRY(sort_shown(video, err));
+    if (video->n_shown > 0) find_end(video, stream);
+done:
     return st;
 }

@@ -49,6 +49,12 @@ typedef struct lri_video_index {
     int64_t last_end;  /* largest pts + duration of a shown picture */
     int64_t typical;   /* the last positive duration of a packet, ticks */
     size_t n_entries;  /* packets where decoding can begin */
+    /* While the index is made. */
+    char packed; /* the type of the picture that waits to be output */
+    AVCodecParserContext *parser; /* of H.264 and HEVC where the container gives no pts */
+    AVCodecContext *parser_codec;
+    int32_t *poc; /* [n_packets] picture order counts */
+    size_t poc_capacity;
 } lri_video_index;
 
 /* ------------------------------------------------------------------ sound */
@@ -123,6 +129,10 @@ struct lr_recording {
 lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *err);
 /* The check of a packet as stored in the index. */
 uint32_t lri_packet_check(const AVPacket *packet);
+/* order.c: the place of each packet among the shown ones, where the stream itself must say it. */
+lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
+                               const AVPacket *packet, lr_error *err);
+void lri_video_index_free(lri_video_index *video);
 /* order.c: pts for packets without, the constant rate, the sorted list of shown pictures. */
 lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
 /* sound_index.c: add takes every packet of the stream; place puts the runs on the 16 kHz time line,

@@ -296,7 +296,6 @@ static void copy_name(char to[32], const char *from)
 static void name_streams(lr_recording *recording, const AVFormatContext *format)
 {
     lr_timeline *t = &recording->timeline;
-    copy_name(t->container, format->iformat->name);
     if (recording->video.stream >= 0)
         copy_name(t->video.codec, lri_codec_name(recording->video.codec));
     if (recording->audio.stream >= 0) {
@@ -423,6 +422,7 @@ lr_status lr_recording_open(lr_recording **out, const char *path, const lr_inges
     recording->modified = source.modified;
     recording->inode = source.inode;
     LR_TRY(lri_source_demux(&source, err));
+    copy_name(recording->timeline.container, source.format->iformat->name);
     LR_TRY(lri_index_make(recording, &source, err));
     name_streams(recording, source.format);
     recording->timeline.video.still = is_still(recording, source.format);
@@ -441,8 +441,7 @@ done:
 void lr_recording_close(lr_recording *recording)
 {
     if (!recording) return;
-    lr_free(recording->video.packets);
-    lr_free(recording->video.shown);
+    lri_video_index_free(&recording->video);
     lri_sound_index_free(&recording->audio);
     lr_free(recording->damage);
     for (size_t i = 0; i < recording->n_warnings; i++) lr_free(recording->warnings[i]);
