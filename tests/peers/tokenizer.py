@@ -187,7 +187,7 @@ def made(size, seed):
             vocab.setdefault(text, len(vocab))
     while len(vocab) < size:
         pool = pools[min(int(rng.expovariate(0.6)), len(pools) - 1)]
-        text = rng.choice(pool) + rng.choice(pool)
+        text = "".join(rng.choice(pool[:8] if rng.random() < 0.5 else pool) for _ in range(2))
         if len(text) <= 24 and text not in vocab:
             vocab[text] = len(vocab)
             pool.append(text)

@@ -67,8 +67,8 @@ static void put_stamp(string *s, const lr_span *span, bool first)
     char text[64];
     if (span->stamp == LR_TIME_NONE) return;
     int64_t second = lr_time_round_even(span->stamp);
-    int n = snprintf(text, sizeof text, "%s%02lld:%02lld ", first ? "" : " ", (long long)(second / 60),
-                     (long long)(second % 60));
+    int n = snprintf(text, sizeof text, "%s%02lld:%02lld ", first ? "" : " ",
+                     (long long)(second / 60), (long long)(second % 60));
     put(s, text, (size_t)n);
 }
 

@@ -6,7 +6,7 @@
 
 /* First code points of runs from which characters are taken, and how many. */
 static const uint32_t alphabets[][2] = {
-    {'a', 26}, {'a', 12}, {'A', 26}, {'0', 10},      {0x2581, 1},   {0x430, 32},   {0x4e00, 40},
+    {'a', 26},    {'a', 12}, {'A', 26},   {'0', 10},     {0x2581, 1}, {0x430, 32},  {0x4e00, 40},
     {0x3041, 40}, {'!', 14}, {0x905, 40}, {0x1f600, 20}, {0x627, 30}, {0xac00, 40}, {0x300, 5},
 };
 #define N_ALPHABETS (sizeof alphabets / sizeof alphabets[0])
@@ -27,7 +27,8 @@ static size_t put_utf8(uint32_t c, char *out)
 size_t made_character(lrt_random *random, char *out)
 {
     if (lrt_below(random, 20) == 0) /* outside the alphabet */
-        return put_utf8(lrt_below(random, 2) ? 0xe9 : 0x1f680 + (uint32_t)lrt_below(random, 3), out);
+        return put_utf8(lrt_below(random, 2) ? 0xe9 : 0x1f680 + (uint32_t)lrt_below(random, 3),
+                        out);
     const uint32_t *run = alphabets[lrt_below(random, lrt_below(random, 2) ? 3 : N_ALPHABETS)];
     return put_utf8(run[0] + (uint32_t)lrt_below(random, run[1]), out);
 }
@@ -82,7 +83,8 @@ static void add_base_texts(made_tokenizer *made, bool byte_tokens)
 
 /* ------------------------------------------------------------------ merges */
 
-static void add_merge(made_tokenizer *made, size_t *capacity, int32_t left, int32_t right, int32_t result)
+static void add_merge(made_tokenizer *made, size_t *capacity, int32_t left, int32_t right,
+                      int32_t result)
 {
     if (made->n_merges == *capacity) {
         *capacity = *capacity ? *capacity * 2 : 1024;
@@ -98,9 +100,18 @@ static void add_splits(made_tokenizer *made, size_t *capacity, int32_t id)
     const char *text = made->texts[id];
     for (size_t cut = 1; text[cut]; cut++) {
         if (((unsigned char)text[cut] & 0xc0) == 0x80) continue;
-        int32_t left = made_find(made, text, cut), right = made_find(made, text + cut, strlen(text + cut));
+        int32_t left = made_find(made, text, cut),
+                right = made_find(made, text + cut, strlen(text + cut));
         if (left >= 0 && right >= 0) add_merge(made, capacity, left, right, id);
     }
+}
+
+/* Below n, mostly small: tokens are made of short, early ones, as a trained vocabulary's are, and
+ * half of them of few letters, so that about as many can be split in several ways. */
+static size_t early(lrt_random *random, size_t n)
+{
+    if (lrt_below(random, 2)) return lrt_below(random, 8);
+    return lrt_below(random, 1 + lrt_below(random, 1 + lrt_below(random, n)));
 }
 
 static void add_made_texts(made_tokenizer *made, const made_options *options, size_t base,
@@ -108,10 +119,8 @@ static void add_made_texts(made_tokenizer *made, const made_options *options, si
 {
     size_t capacity = 0;
     while (made->count < options->entries) {
-        /* Mostly of short, early tokens, as a trained vocabulary's are. */
-        size_t range = made->count - base;
-        size_t a = base + lrt_below(random, 1 + lrt_below(random, range));
-        size_t b = base + lrt_below(random, 1 + lrt_below(random, range));
+        size_t a = base + early(random, made->count - base),
+               b = base + early(random, made->count - base);
         size_t n = strlen(made->texts[a]), m = strlen(made->texts[b]);
         char text[64];
         if (n + m >= 32) continue;
@@ -143,8 +152,9 @@ static int compare_pairs(const void *a, const void *b)
 static const made_merge *find_merge(const made_tokenizer *made, int32_t left, int32_t right)
 {
     made_merge key = {.left = left, .right = right};
-    return made->n_merges == 0 ? NULL
-                               : bsearch(&key, made->merges, made->n_merges, sizeof key, compare_pairs);
+    return made->n_merges == 0
+               ? NULL
+               : bsearch(&key, made->merges, made->n_merges, sizeof key, compare_pairs);
 }
 
 /* ------------------------------------------------------------------ the file */
@@ -168,8 +178,9 @@ static void put_string(FILE *file, const char *text)
 
 static void put_model(FILE *file, const made_tokenizer *made, const made_options *options)
 {
-    (void)fprintf(file, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":\"<unk>\","
-                        "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":false,\n\"vocab\":{",
+    (void)fprintf(file,
+                  "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":\"<unk>\","
+                  "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":false,\n\"vocab\":{",
                   options->fuse_unk ? "true" : "false", options->byte_tokens ? "true" : "false");
     for (size_t i = 0; i < made->count; i++) {
         (void)fputs(i ? ",\n" : "\n", file);
@@ -178,7 +189,8 @@ static void put_model(FILE *file, const made_tokenizer *made, const made_options
     }
     (void)fputs("},\n\"merges\":[", file);
     for (size_t i = 0; i < made->n_merges; i++) {
-        const char *left = made->texts[made->merges[i].left], *right = made->texts[made->merges[i].right];
+        const char *left = made->texts[made->merges[i].left],
+                   *right = made->texts[made->merges[i].right];
         (void)fputs(i ? ",\n" : "\n", file);
         if (options->string_merges) {
             char joined[80];
@@ -199,7 +211,8 @@ static void put_file(const char *path, const made_tokenizer *made, const made_op
 {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
-    (void)fputs("{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[", file);
+    (void)fputs("{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[",
+                file);
     for (size_t i = 0; i < 4; i++)
         (void)fprintf(file,
                       "%s{\"id\":%zu,\"content\":\"%s\",\"single_word\":false,\"lstrip\":false,"

@@ -25,9 +25,9 @@ typedef struct made_tokenizer {
 
 typedef struct made_options {
     size_t entries;
-    bool all_merges;   /* every split of a token into two tokens, else the one that made it */
-    bool shuffled;     /* ranks in random order, else by the result's id */
-    bool byte_tokens;  /* else unknown characters become <unk> */
+    bool all_merges;  /* every split of a token into two tokens, else the one that made it */
+    bool shuffled;    /* ranks in random order, else by the result's id */
+    bool byte_tokens; /* else unknown characters become <unk> */
     bool fuse_unk;
     bool string_merges; /* "a b" instead of ["a", "b"] */
 } made_options;

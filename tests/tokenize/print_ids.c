@@ -1,12 +1,14 @@
-/* For tests/peers/tokenizer.py: print_ids TOKENIZER.JSON template|plain. Reads texts from stdin (a u32 of
- * bytes, then the bytes) and writes for each a u32 of ids, then the ids as i32; 0xffffffff: refused. */
+/* For tests/peers/tokenizer.py: print_ids TOKENIZER.JSON template|plain. Reads texts from stdin (a
+ * u32 of bytes, then the bytes) and writes for each a u32 of ids, then the ids as i32; 0xffffffff:
+ * refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <longreel/tokenize.h>
 
-static int answer(const lr_tokenizer *tokenizer, const char *text, size_t bytes, bool template, lr_ids *ids)
+static int answer(const lr_tokenizer *tokenizer, const char *text, size_t bytes, bool template,
+                  lr_ids *ids)
 {
     lr_error err = {0};
     ids->count = 0;

@@ -119,7 +119,8 @@ static void test_a_vocabulary_of_the_published_size_loads_and_encodes(void **sta
     lrt_random random;
     lrt_random_init(&random, 22);
     char *dir = lrt_temp_dir(), *path = lrt_path(dir, "tokenizer.json");
-    made_options options = {.entries = 262144, .all_merges = true, .byte_tokens = true, .fuse_unk = true};
+    made_options options = {
+        .entries = 262144, .all_merges = true, .byte_tokens = true, .fuse_unk = true};
     made_tokenizer *made = made_create(path, &options, &random);
     double start = seconds_now();
     lr_tokenizer *tokenizer = load(path);
@@ -128,7 +129,8 @@ static void test_a_vocabulary_of_the_published_size_loads_and_encodes(void **sta
     assert_int_equal(lr_tokenizer_size(tokenizer), 262144);
     for (size_t i = 0; i < made->count; i++)
         if (lr_tokenizer_id(tokenizer, made->texts[i]) != (int32_t)i)
-            fail_msg("entry %zu is found as %d", i, (int)lr_tokenizer_id(tokenizer, made->texts[i]));
+            fail_msg("entry %zu is found as %d", i,
+                     (int)lr_tokenizer_id(tokenizer, made->texts[i]));
     check_round_trip(tokenizer, made, &random);
     check_against_oracle(tokenizer, made, &random, 300, 60);
     lr_tokenizer_free(tokenizer);

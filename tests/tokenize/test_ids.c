@@ -144,8 +144,9 @@ static void test_ids_are_appended_with_and_without_the_template(void **state)
 static void test_text_that_is_not_utf8_names_the_byte_and_leaves_the_ids(void **state)
 {
     (void)state;
-    const char *const bad[] = {"abc\xff", "abc\xc0\x80", "abc\xed\xa0\x80", "abc\xf4\x90\x80\x80", "abc\xe2\x82",
-                               "abc\x80"};
+    const char *const bad[] = {"abc\xff",         "abc\xc0\x80",
+                               "abc\xed\xa0\x80", "abc\xf4\x90\x80\x80",
+                               "abc\xe2\x82",     "abc\x80"};
     lr_tokenizer *tokenizer = fixture_tokenizer("regular");
     lr_ids ids = {0};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

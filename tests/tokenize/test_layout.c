@@ -36,7 +36,7 @@ static void test_a_stamp_is_the_shown_frame_s_time_within_half_a_step(void **sta
 {
     (void)state;
     recording *r = recording_create(5, 1, 1, 5);
-    r->frame_pts[1] = LR_TIME_SECOND - HALF;         /* 0.5, half a step off: shown, and rounds to 0 */
+    r->frame_pts[1] = LR_TIME_SECOND - HALF; /* 0.5, half a step off: shown, and rounds to 0 */
     r->frame_pts[2] = 2 * LR_TIME_SECOND - HALF - 1; /* further off: t_2 stands */
     r->frame_pts[3] = 0;                             /* a slide */
     r->frame_pts[4] = LR_TIME_NONE;
@@ -128,18 +128,23 @@ static void test_seconds_stand_before_the_next_frame_s_rounded_second(void **sta
     (void)state;
     recording *r = recording_create(6, 2, 1, 3); /* stamps 0 0.5 1 1.5 2 2.5 show 0 0 1 2 2 2 */
     r->in.n_sound_tokens = 75;
-    assert_layout(r, "00:00 [V*2] 00:00 [V*2] 00:00 (A*25) 00:01 [V*2] 00:01 (A*25) 00:02 [V*2] 00:02 [V*2] "
-                     "00:02 [V*2] 00:02 (A*25)");
+    assert_layout(
+        r, "00:00 [V*2] 00:00 [V*2] 00:00 (A*25) 00:01 [V*2] 00:01 (A*25) 00:02 [V*2] 00:02 [V*2] "
+           "00:02 [V*2] 00:02 (A*25)");
     recording_free(r);
     r = recording_create(3, 1, 2, 6); /* a frame every 2 s */
     r->in.n_sound_tokens = 160;
-    assert_layout(r, "00:00 [V*2] 00:00 (A*25) 00:01 (A*25) 00:02 [V*2] 00:02 (A*25) 00:03 (A*25) 00:04 [V*2] "
-                     "00:04 (A*25) 00:05 (A*35)");
+    assert_layout(
+        r,
+        "00:00 [V*2] 00:00 (A*25) 00:01 (A*25) 00:02 [V*2] 00:02 (A*25) 00:03 (A*25) 00:04 [V*2] "
+        "00:04 (A*25) 00:05 (A*35)");
     recording_free(r);
     r = recording_create(2, 1, 5, 12); /* every 5 s */
     r->in.n_sound_tokens = 250;
-    assert_layout(r, "00:00 [V*2] 00:00 (A*25) 00:01 (A*25) 00:02 (A*25) 00:03 (A*25) 00:04 (A*25) 00:05 [V*2] "
-                     "00:05 (A*25) 00:06 (A*25) 00:07 (A*25) 00:08 (A*25) 00:09 (A*25)");
+    assert_layout(
+        r,
+        "00:00 [V*2] 00:00 (A*25) 00:01 (A*25) 00:02 (A*25) 00:03 (A*25) 00:04 (A*25) 00:05 [V*2] "
+        "00:05 (A*25) 00:06 (A*25) 00:07 (A*25) 00:08 (A*25) 00:09 (A*25)");
     recording_free(r);
 }
 
@@ -185,7 +190,8 @@ static void test_windows_are_cut_before_a_stamp(void **state)
     (void)state;
     recording *r = recording_create(5, 1, 1, 5);
     lr_layout *layout = recording_layout(r);
-    uint64_t whole = layout->n_tokens, first = layout->spans[1].count, later = layout->spans[2].count;
+    uint64_t whole = layout->n_tokens, first = layout->spans[1].count,
+             later = layout->spans[2].count;
     lr_layout_free(layout);
     r->in.context = whole;
     assert_layout(r, "00:00 [V*2] 00:01 [V*2] 00:02 [V*2] 00:03 [V*2] 00:04 [V*2]");

@@ -34,7 +34,8 @@ static double *times_of(const json_t *one, size_t *n)
     double *times = malloc(*n * sizeof *times);
     assert_true(*n > 0 && times);
     for (size_t i = 0; i < *n; i++)
-        times[i] = list ? json_number_value(json_array_get(list, i)) : floor((double)i * native) / native;
+        times[i] =
+            list ? json_number_value(json_array_get(list, i)) : floor((double)i * native) / native;
     return times;
 }
 
@@ -51,7 +52,8 @@ static recording *recording_of(const json_t *one)
     r->in.stamps = json_is_true(json_object_get(one, "stamped"));
     r->in.frame_soft = (uint64_t)json_integer_value(json_object_get(one, "frame_tokens"));
     const json_t *samples = json_object_get(one, "samples");
-    if (json_is_integer(samples)) r->in.n_sound_tokens = lr_sound_tokens(json_integer_value(samples));
+    if (json_is_integer(samples))
+        r->in.n_sound_tokens = lr_sound_tokens(json_integer_value(samples));
     return r;
 }
 
@@ -92,8 +94,9 @@ static void test_recordings_are_laid_out_as_the_reference_does(void **state)
     json_decref(list);
 }
 
-/* The checkpoints' own videos: ids stored by the reference. Those whose times lie on no grid (times of
- * pictures more than half a step off, which Longreel does not stamp) are left to layouts above. */
+/* The checkpoints' own videos: ids stored by the reference. Those whose times lie on no grid (times
+ * of pictures more than half a step off, which Longreel does not stamp) are left to layouts
+ * above. */
 static void test_videos_of_the_checkpoints_have_the_reference_s_ids(void **state)
 {
     (void)state;

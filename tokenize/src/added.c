@@ -31,7 +31,8 @@ static lr_status index_set(lr_added_set *set, const lr_tokenizer *t, bool normal
     for (size_t i = 0; i < set->count; i++) {
         const lr_added_token *token = set->tokens[i];
         if (i > 0 && compare_text(&token->pattern, &set->tokens[i - 1]->pattern) == 0)
-            LR_FAIL(LR_E_FORMAT, "added_tokens: \"%.64s\" and \"%.64s\" are the same once normalized",
+            LR_FAIL(LR_E_FORMAT,
+                    "added_tokens: \"%.64s\" and \"%.64s\" are the same once normalized",
                     set->tokens[i - 1]->content.data, token->content.data);
         set->first[(unsigned char)token->pattern.data[0] + 1]++;
     }
@@ -103,7 +104,8 @@ static bool stands_alone(const char *text, size_t bytes, size_t begin, size_t en
     return end == bytes || !lr_is_word(lr_utf8_decode(text + end));
 }
 
-/* Where the spaces before `begin` start; never before `done_to`, to which the token before reaches. */
+/* Where the spaces before `begin` start; never before `done_to`, to which the token before
+ * reaches. */
 static size_t strip_left(const char *text, size_t begin, size_t done_to)
 {
     while (begin > 0) {
@@ -114,10 +116,12 @@ static size_t strip_left(const char *text, size_t begin, size_t done_to)
     return begin > done_to ? begin : done_to;
 }
 
-lr_status lr_segments_push(lr_segments *segments, size_t begin, size_t end, int32_t id, lr_error *err)
+lr_status lr_segments_push(lr_segments *segments, size_t begin, size_t end, int32_t id,
+                           lr_error *err)
 {
     lr_status st = LR_OK;
-    LR_TRY(LR_GROW(&segments->list, &segments->capacity, segments->count + 1, "text segments", err));
+    LR_TRY(
+        LR_GROW(&segments->list, &segments->capacity, segments->count + 1, "text segments", err));
     segments->list[segments->count++] = (lr_segment){begin, end, id};
 done:
     return st;

@@ -22,6 +22,7 @@ typedef struct lr_segments {
 /* Cuts the text at the set's tokens: leftmost, longest, as the library does it. */
 lr_status lr_added_split(lr_segments *out, const lr_added_set *set, const char *text, size_t bytes,
                          lr_error *err);
-lr_status lr_segments_push(lr_segments *segments, size_t begin, size_t end, int32_t id, lr_error *err);
+lr_status lr_segments_push(lr_segments *segments, size_t begin, size_t end, int32_t id,
+                           lr_error *err);
 
 #endif

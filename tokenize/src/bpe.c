@@ -1,5 +1,5 @@
-/* The merges of one stretch of text, in the library's order: the lowest rank first, of equal ones the
- * leftmost. A linked list of symbols and a heap of candidates: O(n log n). */
+/* The merges of one stretch of text, in the library's order: the lowest rank first, of equal ones
+ * the leftmost. A linked list of symbols and a heap of candidates: O(n log n). */
 #include <string.h>
 
 #include "encode.h"

@@ -55,7 +55,8 @@ done:
     return st;
 }
 
-lr_status lr_builder_span(lr_builder *b, lr_span_kind kind, const int32_t *ids, size_t n, lr_error *err)
+lr_status lr_builder_span(lr_builder *b, lr_span_kind kind, const int32_t *ids, size_t n,
+                          lr_error *err)
 {
     lr_status st = LR_OK;
     int32_t *to = NULL;
@@ -87,8 +88,9 @@ done:
 
 /* ------------------------------------------------------------------ blocks */
 
-/* "00:01 " at the head of a window, " 00:01 " after another block. The markers around it are cut out of
- * the text before the BPE runs, so that these are the ids of the whole text tokenized at once. */
+/* "00:01 " at the head of a window, " 00:01 " after another block. The markers around it are cut
+ * out of the text before the BPE runs, so that these are the ids of the whole text tokenized at
+ * once. */
 static lr_status stamp_ids(lr_builder *b, int64_t second, bool separated, const lr_ids **out,
                            lr_error *err)
 {
@@ -101,7 +103,8 @@ static lr_status stamp_ids(lr_builder *b, int64_t second, bool separated, const 
                      (long long)(second / 60), (int)(second % 60));
     cached->ids.count = 0;
     cached->filled = false;
-    LR_TRY(lr_encode_text(b->tokenizer, &b->scratch, text, (size_t)n, !separated, &cached->ids, err));
+    LR_TRY(
+        lr_encode_text(b->tokenizer, &b->scratch, text, (size_t)n, !separated, &cached->ids, err));
     cached->second = second;
     cached->filled = true;
 done:
@@ -114,7 +117,8 @@ static const char *block_name(const lr_block *block)
 }
 
 /* Opens a window where there is none or the block does not fit; *stamp: its ids in that window. */
-static lr_status make_room(lr_builder *b, const lr_block *block, const lr_ids **stamp, lr_error *err)
+static lr_status make_room(lr_builder *b, const lr_block *block, const lr_ids **stamp,
+                           lr_error *err)
 {
     static const lr_ids no_ids = {0};
     lr_status st = LR_OK;

@@ -19,14 +19,15 @@ typedef struct lr_builder {
     uint64_t context;              /* 0: one window */
     const lr_tokenizer *tokenizer; /* of the stamps; NULL without */
     lr_scratch scratch;
-    lr_cached_stamp stamps[2][LR_STAMP_CACHE]; /* [0]: the first of a window; [1]: after a separator */
+    lr_cached_stamp stamps[2]
+                          [LR_STAMP_CACHE]; /* [0]: the first of a window; [1]: after a separator */
 } lr_builder;
 
 /* A frame or a second of sound. */
 typedef struct lr_block {
     lr_span_kind kind;
     int64_t index;
-    lr_time time, stamp; /* stamp LR_TIME_NONE: none is shown */
+    lr_time time, stamp;      /* stamp LR_TIME_NONE: none is shown */
     int32_t begin, soft, end; /* ids */
     uint64_t soft_count, source;
 } lr_block;

@@ -50,7 +50,7 @@ lr_status lr_config_string(const json_t **out, const json_t *object, const char 
 }
 
 lr_status lr_tokenizer_config_bool(bool *out, const json_t *object, const char *key, bool fallback,
-                         const lr_place *place, lr_error *err)
+                                   const lr_place *place, lr_error *err)
 {
     const json_t *value = json_object_get(object, key);
     *out = fallback;
@@ -73,8 +73,8 @@ static lr_status string_pattern(lr_text *out, const json_t *object, const lr_pla
     const json_t *pattern = json_object_get(object, "pattern");
     const json_t *string = json_object_get(pattern, "String");
     if (json_object_get(pattern, "Regex"))
-        return lr_fail(err, LR_E_UNSUPPORTED, "%s: a regular expression as pattern is not supported",
-                       place->text);
+        return lr_fail(err, LR_E_UNSUPPORTED,
+                       "%s: a regular expression as pattern is not supported", place->text);
     if (!json_is_string(string))
         return lr_fail(err, LR_E_FORMAT, "%s.pattern is not {\"String\": ...}", place->text);
     if (json_string_length(string) == 0)
@@ -83,7 +83,8 @@ static lr_status string_pattern(lr_text *out, const json_t *object, const lr_pla
 }
 
 /* The "type" of a part. */
-static lr_status type_of(const char **out, const json_t *object, const lr_place *place, lr_error *err)
+static lr_status type_of(const char **out, const json_t *object, const lr_place *place,
+                         lr_error *err)
 {
     lr_status st = LR_OK;
     const json_t *type;
@@ -215,8 +216,8 @@ static lr_status read_metaspace(lr_pretokenizer *p, const json_t *object, const 
     const json_t *replacement;
     p->kind = LR_PRETOKENIZE_METASPACE;
     p->behavior = LR_SPLIT_MERGED_WITH_NEXT;
-    LR_TRY(lr_config_check_keys(object, place, err, "type", "replacement", "prepend_scheme", "split",
-                                "add_prefix_space", "str_rep", NULL));
+    LR_TRY(lr_config_check_keys(object, place, err, "type", "replacement", "prepend_scheme",
+                                "split", "add_prefix_space", "str_rep", NULL));
     LR_TRY(lr_config_string(&replacement, object, "replacement", place, err));
     size_t bytes = json_string_length(replacement);
     if (bytes == 0 || lr_utf8_size(json_string_value(replacement)) != bytes)
@@ -245,7 +246,8 @@ lr_status lr_config_pretokenizer(lr_tokenizer *t, const json_t *pretokenizer, co
     else if (strcmp(type, "Metaspace") == 0)
         LR_TRY(read_metaspace(p, pretokenizer, place, err));
     else
-        LR_FAIL(LR_E_UNSUPPORTED, "%s: the pre-tokenizer \"%s\" is not supported", place->text, type);
+        LR_FAIL(LR_E_UNSUPPORTED, "%s: the pre-tokenizer \"%s\" is not supported", place->text,
+                type);
     t->n_pretokenizers++;
 done:
     return st;
@@ -281,7 +283,8 @@ lr_status lr_config_model(lr_tokenizer *t, const json_t *model, lr_error *err)
 {
     lr_status st = LR_OK;
     lr_place place = lr_place_of("model");
-    const json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
+    const json_t *type = json_object_get(model, "type"),
+                 *dropout = json_object_get(model, "dropout");
     if (type && !(json_is_string(type) && strcmp(json_string_value(type), "BPE") == 0))
         LR_FAIL(LR_E_UNSUPPORTED, "model.type \"%.64s\" is not supported (BPE is)",
                 json_is_string(type) ? json_string_value(type) : "?");
@@ -321,18 +324,22 @@ static lr_status read_added(lr_tokenizer *t, size_t i, const json_t *object, int
     const json_t *content, *id = json_object_get(object, "id");
     if (!json_is_object(object)) LR_FAIL(LR_E_FORMAT, "%s is not an object", place.text);
     LR_TRY(lr_config_string(&content, object, "content", &place, err));
-    LR_TRY(lr_tokenizer_config_bool(&token->single_word, object, "single_word", false, &place, err));
+    LR_TRY(
+        lr_tokenizer_config_bool(&token->single_word, object, "single_word", false, &place, err));
     LR_TRY(lr_tokenizer_config_bool(&token->lstrip, object, "lstrip", false, &place, err));
     LR_TRY(lr_tokenizer_config_bool(&token->rstrip, object, "rstrip", false, &place, err));
     LR_TRY(lr_tokenizer_config_bool(&token->special, object, "special", false, &place, err));
-    LR_TRY(lr_tokenizer_config_bool(&token->normalized, object, "normalized", !token->special, &place, err));
+    LR_TRY(lr_tokenizer_config_bool(&token->normalized, object, "normalized", !token->special,
+                                    &place, err));
     LR_TRY(copy_string(&token->content, content, err));
     if (token->content.bytes == 0) LR_FAIL(LR_E_FORMAT, "%s has no content", place.text);
-    const lr_vocab_entry *known = lr_vocab_find(&t->vocab, token->content.data, token->content.bytes);
+    const lr_vocab_entry *known =
+        lr_vocab_find(&t->vocab, token->content.data, token->content.bytes);
     token->id = known ? known->id : *next_id;
     if (!known) (*next_id)++;
     if (!json_is_integer(id) || json_integer_value(id) != token->id)
-        LR_FAIL(LR_E_FORMAT, "%s \"%.64s\": its id does not agree with the vocabulary, where it is %d",
+        LR_FAIL(LR_E_FORMAT,
+                "%s \"%.64s\": its id does not agree with the vocabulary, where it is %d",
                 place.text, token->content.data, (int)token->id);
     LR_TRY(lr_vocab_add(&t->added_vocab, token->content.data, token->content.bytes, err));
     t->added_vocab.entries[i].id = token->id;

@@ -41,8 +41,8 @@ done:
     return st;
 }
 
-lr_status lr_piece_replace(lr_piece *piece, lr_buffer *out, const char *pattern, size_t pattern_bytes,
-                           const lr_text *content, lr_error *err)
+lr_status lr_piece_replace(lr_piece *piece, lr_buffer *out, const char *pattern,
+                           size_t pattern_bytes, const lr_text *content, lr_error *err)
 {
     lr_status st = LR_OK;
     size_t done_to = 0, zero = 0;
@@ -90,7 +90,8 @@ done:
 
 /* ------------------------------------------------------------------ normalizer */
 
-static lr_status normalize(const lr_tokenizer *t, lr_buffer buffers[2], lr_piece *piece, lr_error *err)
+static lr_status normalize(const lr_tokenizer *t, lr_buffer buffers[2], lr_piece *piece,
+                           lr_error *err)
 {
     lr_status st = LR_OK;
     for (size_t i = 0; i < t->n_normalizers; i++) {
@@ -98,7 +99,8 @@ static lr_status normalize(const lr_tokenizer *t, lr_buffer buffers[2], lr_piece
         lr_buffer *out = &buffers[i % 2];
         if (piece->bytes == 0) break;
         if (n->kind == LR_NORMALIZE_REPLACE)
-            LR_TRY(lr_piece_replace(piece, out, n->pattern.data, n->pattern.bytes, &n->content, err));
+            LR_TRY(
+                lr_piece_replace(piece, out, n->pattern.data, n->pattern.bytes, &n->content, err));
         else
             LR_TRY(lr_piece_prepend(piece, out, &n->content, err));
     }
@@ -123,8 +125,8 @@ done:
 /* ------------------------------------------------------------------ a whole text */
 
 /* A stretch between raw added tokens: normalized, cut at normalized ones, then the rest. */
-static lr_status encode_stretch(const lr_tokenizer *t, lr_scratch *scratch, lr_piece piece, lr_ids *ids,
-                                lr_error *err)
+static lr_status encode_stretch(const lr_tokenizer *t, lr_scratch *scratch, lr_piece piece,
+                                lr_ids *ids, lr_error *err)
 {
     lr_status st = LR_OK;
     lr_segments *cuts = &scratch->normalized;
@@ -157,7 +159,8 @@ lr_status lr_encode_text(const lr_tokenizer *t, lr_scratch *scratch, const char 
         if (cut.id >= 0)
             LR_TRY(lr_ids_push(ids, cut.id, err));
         else
-            LR_TRY(encode_stretch(t, scratch, lr_piece_slice(&whole, cut.begin, cut.end), ids, err));
+            LR_TRY(
+                encode_stretch(t, scratch, lr_piece_slice(&whole, cut.begin, cut.end), ids, err));
     }
 done:
     return st;

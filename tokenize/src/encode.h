@@ -9,8 +9,9 @@ typedef struct lr_buffer {
     size_t bytes, capacity;
 } lr_buffer;
 
-/* A stretch of text on its way. `zero` of its leading bytes stem from the first character of the whole
- * text, and at_origin says that the stretch begins there: the Metaspace scheme "first" asks. */
+/* A stretch of text on its way. `zero` of its leading bytes stem from the first character of the
+ * whole text, and at_origin says that the stretch begins there: the Metaspace scheme "first"
+ * asks. */
 typedef struct lr_piece {
     const char *text;
     size_t bytes;
@@ -41,15 +42,16 @@ void lr_encode_scratch_free(lr_scratch *scratch);
 /* The slice [begin, end). */
 lr_piece lr_piece_slice(const lr_piece *piece, size_t begin, size_t end);
 /* Every `pattern` becomes `content`; *piece then lies in *out (which must not hold it before). */
-lr_status lr_piece_replace(lr_piece *piece, lr_buffer *out, const char *pattern, size_t pattern_bytes,
-                           const lr_text *content, lr_error *err);
+lr_status lr_piece_replace(lr_piece *piece, lr_buffer *out, const char *pattern,
+                           size_t pattern_bytes, const lr_text *content, lr_error *err);
 lr_status lr_piece_prepend(lr_piece *piece, lr_buffer *out, const lr_text *content, lr_error *err);
 
 /* What the normalizers make of `in`, in a fresh block. */
 lr_status lr_normalize_text(lr_text *out, const lr_tokenizer *tokenizer, const lr_text *in,
                             lr_error *err);
 
-/* Appends the ids of a text (valid UTF-8) without the template. at_start: it begins the whole text. */
+/* Appends the ids of a text (valid UTF-8) without the template. at_start: it begins the whole
+ * text. */
 lr_status lr_encode_text(const lr_tokenizer *tokenizer, lr_scratch *scratch, const char *text,
                          size_t bytes, bool at_start, lr_ids *ids, lr_error *err);
 /* The same from pre-tokenizer `level` on. */

@@ -14,14 +14,15 @@ static double long_side(int64_t longer, int64_t shorter, double side, double bud
     return (tokens < budget ? tokens : budget) * side;
 }
 
-lr_status lr_picture_size(const lr_picture_geometry *geometry, int width, int height, int *out_width,
-                          int *out_height, uint64_t *soft_tokens, lr_error *err)
+lr_status lr_picture_size(const lr_picture_geometry *geometry, int width, int height,
+                          int *out_width, int *out_height, uint64_t *soft_tokens, lr_error *err)
 {
     *out_width = *out_height = 0;
     *soft_tokens = 0;
     if (geometry->patch < 1 || geometry->pool < 1 || geometry->budget < 1 ||
         (int64_t)geometry->patch * geometry->pool > MAX_SIDE || geometry->budget > MAX_BUDGET)
-        return lr_fail(err, LR_E_USAGE, "no picture has patches of %d pixels, %d a side, %d soft tokens",
+        return lr_fail(err, LR_E_USAGE,
+                       "no picture has patches of %d pixels, %d a side, %d soft tokens",
                        geometry->patch, geometry->pool, geometry->budget);
     if (width < 1 || height < 1 || (int64_t)width * height > INT64_C(1) << 53)
         return lr_fail(err, LR_E_USAGE, "a picture cannot have %d x %d pixels", width, height);
@@ -32,7 +33,8 @@ lr_status lr_picture_size(const lr_picture_geometry *geometry, int width, int he
     double factor = sqrt(pixels / ((double)width * (double)height));
     double h = floor(factor * height / side) * side, w = floor(factor * width / side) * side;
     if (h == 0 && w == 0)
-        return lr_fail(err, LR_E_USAGE, "%d soft tokens are too few for a picture of %d x %d pixels",
+        return lr_fail(err, LR_E_USAGE,
+                       "%d soft tokens are too few for a picture of %d x %d pixels",
                        geometry->budget, width, height);
     if (h == 0) {
         h = side;
@@ -42,8 +44,8 @@ lr_status lr_picture_size(const lr_picture_geometry *geometry, int width, int he
         h = long_side(height, width, side, budget);
     }
     if (h * w > pixels || h > INT32_MAX || w > INT32_MAX)
-        return lr_fail(err, LR_E_USAGE, "a picture of %d x %d pixels does not fit %d soft tokens", width,
-                       height, geometry->budget);
+        return lr_fail(err, LR_E_USAGE, "a picture of %d x %d pixels does not fit %d soft tokens",
+                       width, height, geometry->budget);
     *out_width = (int)w;
     *out_height = (int)h;
     *soft_tokens = (uint64_t)(w / side) * (uint64_t)(h / side);

@@ -9,11 +9,13 @@
 /* ------------------------------------------------------------------ what makes no sequence */
 
 /* A marker next to a stamp must not reach into it: then a stamp's ids stand for themselves. */
-static lr_status check_marker(const lr_tokenizer *tokenizer, int32_t id, const char *what, lr_error *err)
+static lr_status check_marker(const lr_tokenizer *tokenizer, int32_t id, const char *what,
+                              lr_error *err)
 {
     const lr_added_token *token = lr_tokenizer_added(tokenizer, id);
     if (!token && !lr_tokenizer_has_id(tokenizer, id))
-        return lr_fail(err, LR_E_MODEL, "%s: the tokenizer has no token with the id %d", what, (int)id);
+        return lr_fail(err, LR_E_MODEL, "%s: the tokenizer has no token with the id %d", what,
+                       (int)id);
     if (token && (token->lstrip || token->rstrip || token->single_word || token->normalized))
         return lr_fail(err, LR_E_UNSUPPORTED,
                        "%s: \"%.64s\" strips spaces, is normalized or must be a single word", what,
@@ -54,7 +56,8 @@ static lr_status check_input(const lr_layout_input *in, lr_error *err)
     if (in->n_sound_tokens > 0 && in->rules.sound_tokens_per_second < 1)
         LR_FAIL(LR_E_USAGE, "%d tokens a second of sound", in->rules.sound_tokens_per_second);
     if (in->n_sound_tokens > MAX_SOUND_TOKENS)
-        LR_FAIL(LR_E_USAGE, "sound of %llu tokens is too long", (unsigned long long)in->n_sound_tokens);
+        LR_FAIL(LR_E_USAGE, "sound of %llu tokens is too long",
+                (unsigned long long)in->n_sound_tokens);
     if (in->n_sound_tokens > 0 && (in->sound_start < 0 || in->sound_start > INT64_MAX / 2))
         LR_FAIL(LR_E_USAGE, "the sound's start does not lie in the recording");
     for (int64_t k = 0; k < in->n_frames; k++)
@@ -67,8 +70,9 @@ done:
 
 /* ------------------------------------------------------------------ frames and seconds */
 
-/* What frame k's stamp shows: the time of the picture itself where that lies within half a grid step of
- * t_k (at a constant rate the reference's index / native rate), else t_k (slide shows, holes). */
+/* What frame k's stamp shows: the time of the picture itself where that lies within half a grid
+ * step of t_k (at a constant rate the reference's index / native rate), else t_k (slide shows,
+ * holes). */
 static lr_time frame_stamp(const lr_layout_input *in, int64_t k)
 {
     lr_time t = in->frame_time[k], pts = in->frame_pts[k];
@@ -80,13 +84,13 @@ static lr_time frame_stamp(const lr_layout_input *in, int64_t k)
 typedef struct sound_seconds {
     uint64_t count, next; /* seconds; the next to be laid out */
     uint64_t per_second;
-    int64_t first;        /* the number of the first: floor(sound_start) */
-    lr_time fraction;     /* sound_start - first: what the seconds are shifted by */
+    int64_t first;    /* the number of the first: floor(sound_start) */
+    lr_time fraction; /* sound_start - first: what the seconds are shifted by */
 } sound_seconds;
 
-/* The track's tokens are dealt out per_second to a second, as long as the picture lasts; the last second
- * takes all the rest. Sound that runs on by a whole second's tokens or more gets seconds of its own,
- * of which then the last takes the rest. */
+/* The track's tokens are dealt out per_second to a second, as long as the picture lasts; the last
+ * second takes all the rest. Sound that runs on by a whole second's tokens or more gets seconds of
+ * its own, of which then the last takes the rest. */
 static sound_seconds deal_sound(const lr_layout_input *in)
 {
     sound_seconds s = {0};
@@ -103,7 +107,8 @@ static sound_seconds deal_sound(const lr_layout_input *in)
     return s;
 }
 
-static lr_status add_second(lr_builder *b, const lr_layout_input *in, sound_seconds *s, lr_error *err)
+static lr_status add_second(lr_builder *b, const lr_layout_input *in, sound_seconds *s,
+                            lr_error *err)
 {
     uint64_t j = s->next++, source = j * s->per_second;
     uint64_t left = source < in->n_sound_tokens ? in->n_sound_tokens - source : 0;
@@ -141,8 +146,9 @@ static lr_status add_frame(lr_builder *b, const lr_layout_input *in, int64_t k, 
                             err);
 }
 
-/* After frame k: the seconds that begin before the next frame's stamp, both rounded half to even as the
- * stamps are (counted from the sound's start where that is no whole second); after the last, all. */
+/* After frame k: the seconds that begin before the next frame's stamp, both rounded half to even as
+ * the stamps are (counted from the sound's start where that is no whole second); after the last,
+ * all. */
 static lr_status add_seconds_after(lr_builder *b, const lr_layout_input *in, int64_t k,
                                    sound_seconds *s, lr_error *err)
 {

@@ -16,8 +16,8 @@ typedef struct reader {
     lr_error *err;
     lr_status st;
     reader_mode mode;
-    bool second_pass;       /* only the merges are wanted */
-    bool merges_postponed;  /* they came before the vocabulary */
+    bool second_pass;      /* only the merges are wanted */
+    bool merges_postponed; /* they came before the vocabulary */
     bool vocab_seen, merges_seen;
     json_t *root;
     json_t *stack[MAX_DEPTH]; /* borrowed from root */
@@ -44,9 +44,9 @@ static int find_part(reader *r, const lr_vocab_entry **out, const char *text, si
 {
     *out = lr_vocab_find(&r->tokenizer->vocab, text, bytes);
     if (*out) return 1;
-    return stop(r, lr_fail(r->err, LR_E_FORMAT,
-                           "model.merges[%zu]: \"%.*s\" is not in the vocabulary", r->n_merges,
-                           (int)(bytes < 64 ? bytes : 64), text));
+    return stop(r,
+                lr_fail(r->err, LR_E_FORMAT, "model.merges[%zu]: \"%.*s\" is not in the vocabulary",
+                        r->n_merges, (int)(bytes < 64 ? bytes : 64), text));
 }
 
 static int add_merge(reader *r)
@@ -60,8 +60,8 @@ static int add_merge(reader *r)
     memcpy(r->joined + a->bytes, vocab->text + b->offset, b->bytes);
     const lr_vocab_entry *result;
     if (!find_part(r, &result, r->joined, bytes)) return 0;
-    st = lr_merges_add(&r->tokenizer->merges, (uint32_t)a->id, (uint32_t)b->id, (uint32_t)result->id,
-                       r->err);
+    st = lr_merges_add(&r->tokenizer->merges, (uint32_t)a->id, (uint32_t)b->id,
+                       (uint32_t)result->id, r->err);
     if (st != LR_OK) return stop(r, st);
     r->n_merges++;
     return 1;
@@ -71,8 +71,9 @@ static int merge_form_is(reader *r, int form)
 {
     if (r->merge_form == 0) r->merge_form = form;
     if (r->merge_form == form) return 1;
-    return stop(r, lr_fail(r->err, LR_E_FORMAT,
-                           "model.merges[%zu]: pairs and \"a b\" strings stand mixed", r->n_merges));
+    return stop(r,
+                lr_fail(r->err, LR_E_FORMAT,
+                        "model.merges[%zu]: pairs and \"a b\" strings stand mixed", r->n_merges));
 }
 
 /* The older form. Lines that begin with "#version" are passed over, as in the library. */
@@ -355,7 +356,8 @@ static lr_status take_parts(reader *r, lr_error *err)
     if (!r->merges_seen) LR_FAIL(LR_E_FORMAT, "model.merges is missing or not a list");
     LR_TRY(lr_merges_index(&t->merges, err));
     LR_TRY(lr_config_normalizer(t, json_object_get(r->root, "normalizer"), &normalizer, err));
-    LR_TRY(lr_config_pretokenizer(t, json_object_get(r->root, "pre_tokenizer"), &pretokenizer, err));
+    LR_TRY(
+        lr_config_pretokenizer(t, json_object_get(r->root, "pre_tokenizer"), &pretokenizer, err));
     LR_TRY(lr_config_postprocessor(t, json_object_get(r->root, "post_processor"), &postprocessor,
                                    err));
     LR_TRY(lr_config_added_tokens(t, json_object_get(r->root, "added_tokens"), err));

@@ -21,10 +21,10 @@ lr_status lr_config_string(const json_t **out, const json_t *object, const char 
                            const lr_place *place, lr_error *err);
 /* A true/false member; absent or null: `fallback`. */
 lr_status lr_tokenizer_config_bool(bool *out, const json_t *object, const char *key, bool fallback,
-                         const lr_place *place, lr_error *err);
+                                   const lr_place *place, lr_error *err);
 
-lr_status lr_config_normalizer(lr_tokenizer *tokenizer, const json_t *normalizer, const lr_place *place,
-                               lr_error *err);
+lr_status lr_config_normalizer(lr_tokenizer *tokenizer, const json_t *normalizer,
+                               const lr_place *place, lr_error *err);
 lr_status lr_config_pretokenizer(lr_tokenizer *tokenizer, const json_t *pretokenizer,
                                  const lr_place *place, lr_error *err);
 /* After the vocabulary has been indexed. */

@@ -23,7 +23,8 @@ static lr_status append_special(item_list *list, const json_t *special_tokens, c
     lr_status st = LR_OK;
     const json_t *ids = json_object_get(json_object_get(special_tokens, name), "ids");
     if (!json_is_array(ids))
-        LR_FAIL(LR_E_FORMAT, "%s: the token \"%.64s\" has no ids in special_tokens", place->text, name);
+        LR_FAIL(LR_E_FORMAT, "%s: the token \"%.64s\" has no ids in special_tokens", place->text,
+                name);
     for (size_t i = 0; i < json_array_size(ids); i++) {
         const json_t *id = json_array_get(ids, i);
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
@@ -91,7 +92,8 @@ static lr_status apply_processor(lr_tokenizer *t, const json_t *processor, const
     const char *name = json_string_value(type);
     if (strcmp(name, "TemplateProcessing") == 0) return apply_template(t, processor, place, err);
     if (strcmp(name, "Sequence") != 0)
-        LR_FAIL(LR_E_UNSUPPORTED, "%s: the post-processor \"%s\" is not supported", place->text, name);
+        LR_FAIL(LR_E_UNSUPPORTED, "%s: the post-processor \"%s\" is not supported", place->text,
+                name);
     LR_TRY(lr_config_check_keys(processor, place, err, "type", "processors", NULL));
     if (!json_is_array(list)) LR_FAIL(LR_E_FORMAT, "%s.processors is not a list", place->text);
     for (size_t i = 0; i < json_array_size(list); i++) {

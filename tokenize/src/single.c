@@ -2,8 +2,8 @@
 #include "builder.h"
 
 /* The template's first and last token are spans of their own: bos and eos. */
-lr_status lr_layout_text(lr_layout **out, const lr_tokenizer *tokenizer, const char *text, size_t bytes,
-                         lr_error *err)
+lr_status lr_layout_text(lr_layout **out, const lr_tokenizer *tokenizer, const char *text,
+                         size_t bytes, lr_error *err)
 {
     lr_status st = LR_OK;
     lr_builder builder = {0};

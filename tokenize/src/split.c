@@ -102,8 +102,8 @@ static lr_status metaspace(lr_piece *piece, lr_buffer buffers[2], const lr_preto
     LR_TRY(lr_piece_replace(piece, &buffers[0], " ", 1, &p->pattern, err));
     bool begins = piece->bytes >= p->pattern.bytes &&
                   memcmp(piece->text, p->pattern.data, p->pattern.bytes) == 0;
-    bool wanted = p->prepend == LR_PREPEND_ALWAYS ||
-                  (p->prepend == LR_PREPEND_FIRST && piece->at_origin);
+    bool wanted =
+        p->prepend == LR_PREPEND_ALWAYS || (p->prepend == LR_PREPEND_FIRST && piece->at_origin);
     if (!begins && wanted) LR_TRY(lr_piece_prepend(piece, &buffers[1], &p->pattern, err));
 done:
     return st;

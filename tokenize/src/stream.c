@@ -108,7 +108,8 @@ static lr_status scan(const char *data, size_t bytes, size_t *longest, lr_error 
  *
  * yajl does not check what its allocator returns. It gets one block that is large enough for all it
  * can ask for: a few structures, and two buffers that double until the longest string (or number)
- * fits, which costs at most 2 + 1 + 1/2 + ... < 4 times its length each, as nothing is given back. */
+ * fits, which costs at most 2 + 1 + 1/2 + ... < 4 times its length each, as nothing is given
+ * back. */
 
 typedef struct pool {
     unsigned char *base;
@@ -153,8 +154,8 @@ static void pool_give(void *context, void *block)
 
 /* ------------------------------------------------------------------ the walk */
 
-lr_status lr_json_walk(const char *data, size_t bytes, const yajl_callbacks *callbacks, void *context,
-                       lr_error *err)
+lr_status lr_json_walk(const char *data, size_t bytes, const yajl_callbacks *callbacks,
+                       void *context, lr_error *err)
 {
     lr_status st = LR_OK;
     pool memory = {0};

@@ -26,8 +26,8 @@ lr_status lr_vocab_add(lr_vocab *vocab, const char *text, size_t bytes, lr_error
     LR_TRY(LR_GROW(&vocab->text, &vocab->text_capacity, end + 1, "token texts", err));
     LR_TRY(LR_GROW(&vocab->entries, &vocab->capacity, vocab->count + 1, "vocabulary", err));
     if (bytes) memcpy(vocab->text + vocab->text_bytes, text, bytes);
-    vocab->entries[vocab->count++] = (lr_vocab_entry){
-        .offset = (uint32_t)vocab->text_bytes, .bytes = (uint32_t)bytes, .id = -1};
+    vocab->entries[vocab->count++] =
+        (lr_vocab_entry){.offset = (uint32_t)vocab->text_bytes, .bytes = (uint32_t)bytes, .id = -1};
     vocab->text_bytes = end;
 done:
     return st;
@@ -48,8 +48,7 @@ static lr_vocab_slot *slot_of(const lr_vocab *vocab, const char *text, size_t by
     for (size_t i = (size_t)h & vocab->slot_mask;; i = (i + 1) & vocab->slot_mask) {
         lr_vocab_slot *slot = &vocab->slots[i];
         if (slot->entry == 0) return slot;
-        if (slot->hash == *hash &&
-            same_text(vocab, &vocab->entries[slot->entry - 1], text, bytes))
+        if (slot->hash == *hash && same_text(vocab, &vocab->entries[slot->entry - 1], text, bytes))
             return slot;
     }
 }
@@ -123,8 +122,8 @@ lr_status lr_merges_add(lr_merges *merges, uint32_t left, uint32_t right, uint32
     lr_status st = LR_OK;
     if (merges->count >= UINT32_MAX / 2) LR_FAIL(LR_E_FORMAT, "too many merges");
     LR_TRY(LR_GROW(&merges->list, &merges->capacity, merges->count + 1, "merges", err));
-    merges->list[merges->count] = (lr_merge){
-        .left = left, .right = right, .result = result, .rank = (uint32_t)merges->count};
+    merges->list[merges->count] =
+        (lr_merge){.left = left, .right = right, .result = result, .rank = (uint32_t)merges->count};
     merges->count++;
 done:
     return st;

@@ -1,5 +1,5 @@
-/* The two hash tables of a BPE: token text -> id, and pair of ids -> merge. Open addressing, at most
- * half full. */
+/* The two hash tables of a BPE: token text -> id, and pair of ids -> merge. Open addressing, at
+ * most half full. */
 #ifndef LR_TOKENIZE_TABLES_H
 #define LR_TOKENIZE_TABLES_H
 

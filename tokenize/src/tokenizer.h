@@ -38,7 +38,10 @@ typedef struct lr_normalizer {
     lr_text content; /* replace: by what; prepend: what */
 } lr_normalizer;
 
-typedef enum lr_pretokenizer_kind { LR_PRETOKENIZE_SPLIT, LR_PRETOKENIZE_METASPACE } lr_pretokenizer_kind;
+typedef enum lr_pretokenizer_kind {
+    LR_PRETOKENIZE_SPLIT,
+    LR_PRETOKENIZE_METASPACE
+} lr_pretokenizer_kind;
 typedef enum lr_split_behavior {
     LR_SPLIT_REMOVED,
     LR_SPLIT_ISOLATED,

@@ -23,8 +23,8 @@ size_t lr_utf8_previous(const char *text, size_t end);
 
 /* White_Space, as `\s` of the library's regular expressions. */
 bool lr_is_space(uint32_t code_point);
-/* `\w` of the library's regular expressions: Alphabetic, Mark, Decimal_Number, Connector_Punctuation
- * and Join_Control. */
+/* `\w` of the library's regular expressions: Alphabetic, Mark, Decimal_Number,
+ * Connector_Punctuation and Join_Control. */
 bool lr_is_word(uint32_t code_point);
 
 #endif
