@@ -63,7 +63,8 @@ static void report_done(batch *b, const cli_recording *r, const lr_encode_result
         printf("%s: %llu tokens, %llu frames, %llu segments in %.1f s", r->set,
                (unsigned long long)result->tokens, (unsigned long long)result->frames,
                (unsigned long long)result->segments, result->seconds);
-        if (result->seconds > 0) printf(" (%.2gx real time)", result->duration / result->seconds);
+        double speed = result->seconds > 0 ? result->duration / result->seconds : 0;
+        if (speed > 0) printf(" (%.*fx real time)", speed < 10 ? 1 : 0, speed);
         putchar('\n');
     }
     fflush(stdout);

@@ -1,37 +1,14 @@
 /* Documents on standard output. */
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "cli.h"
 
-static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
-
 json_t *cli_json_text(const char *text) {
-    json_t *whole = json_string(text);
-    if (whole) return whole;
-    size_t bytes = strlen(text), used = 0;
-    char *fixed = lr_alloc(3 * bytes + 1);
-    if (!fixed) return NULL;
-    /* A byte is kept with those after it that make a character with it. */
-    for (size_t i = 0; i < bytes;) {
-        size_t n = 1;
-        json_t *one = NULL;
-        while (n <= 4 && i + n <= bytes && !(one = json_stringn(text + i, n))) n++;
-        if (one) {
-            memcpy(fixed + used, text + i, n);
-            used += n;
-            i += n;
-        } else {
-            memcpy(fixed + used, replacement, 3);
-            used += 3;
-            i++;
-        }
-        json_decref(one);
-    }
-    whole = json_stringn(fixed, used);
-    lr_free(fixed);
-    return whole;
+    char *copy = lr_utf8_copy(text);
+    json_t *json = copy ? json_string(copy) : NULL;
+    lr_free(copy);
+    return json;
 }
 
 json_t *cli_json_seconds(double value) {

@@ -78,19 +78,28 @@ static const char *file_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+/* At most `size` - 1 bytes of a name, no character cut in two. */
+static void cut_name(const char *name, char *out, size_t size) {
+    size_t length = strlen(name);
+    if (length > size - 1) length = size - 1;
+    while (length > 0 && name[length] && ((unsigned char)name[length] & 0xc0) == 0x80) length--;
+    memcpy(out, name, length);
+    out[length] = '\0';
+}
+
 static void show_line(const lr_progress *p) {
     char text[512], position[48] = "", name[40], a[24], b[24], c[24];
     struct winsize size = {0};
     int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
     if (screen.count > 1) snprintf(position, sizeof position, "[%zu/%zu] ", screen.number, screen.count);
-    snprintf(name, sizeof name, "%s", file_name(p->recording));
+    cut_name(file_name(p->recording), name, sizeof name);
     int n = snprintf(text, sizeof text, "%s%s  %s %.0f%%  %s of %s", position, name,
                      stage_name(p->stage), 100 * p->done, clock_of(p->recording_seconds, a),
                      clock_of(p->duration, b));
     double speed = speed_of(p);
     if (n > 0 && (size_t)n < sizeof text && p->remaining >= 0) {
-        snprintf(text + n, sizeof text - (size_t)n, "  %.2gx real time  %s left", speed,
-                 clock_of(p->remaining, c));
+        snprintf(text + n, sizeof text - (size_t)n, "  %.*fx real time  %s left",
+                 speed < 10 ? 1 : 0, speed, clock_of(p->remaining, c));
     }
     fprintf(stderr, "\r%.*s\033[K", width - 1, text);
     screen.up = true;

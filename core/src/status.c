@@ -1,4 +1,5 @@
 /* The error record: first failure wins, text stays valid UTF-8 whatever bytes a file name holds. */
+#include <longreel/memory.h>
 #include <longreel/status.h>
 
 #include <stdbool.h>
@@ -35,7 +36,7 @@ static size_t utf8_length(const unsigned char *s)
 }
 
 /* The NUL ends every sequence early, so a character cut at the end counts as malformed too. */
-static void replace_malformed(char *text)
+void lr_mend_utf8(char *text)
 {
     unsigned char *s = (unsigned char *)text;
     while (*s) {
@@ -43,6 +44,24 @@ static void replace_malformed(char *text)
         if (length == 0) *s = '?';
         s += length ? length : 1;
     }
+}
+
+char *lr_utf8_copy(const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    const size_t wide = sizeof replacement - 1;
+    const unsigned char *s = (const unsigned char *)text;
+    size_t bytes;
+    if (!lr_mul_size(strlen(text), wide, &bytes) || !lr_add_size(bytes, 1, &bytes)) return NULL;
+    char *copy = lr_alloc(bytes), *to = copy;
+    while (copy && *s) {
+        size_t length = utf8_length(s);
+        memcpy(to, length ? (const char *)s : replacement, length ? length : wide);
+        to += length ? length : wide;
+        s += length ? length : 1;
+    }
+    if (copy) *to = '\0';
+    return copy;
 }
 
 /* The longest prefix of a well-formed text that has at most `most` bytes and splits no character. */
@@ -85,7 +104,7 @@ static void join(char out[LR_ERROR_TEXT], const char *head, const char *tail)
 static void LR_PRINTF(3, 0) render(char *out, size_t size, const char *format, va_list args)
 {
     if (vsnprintf(out, size, format, args) < 0) (void)snprintf(out, size, "%s", format);
-    replace_malformed(out);
+    lr_mend_utf8(out);
 }
 
 lr_status lr_vfail(lr_error *err, lr_status status, const char *format, va_list args)

@@ -33,5 +33,7 @@ int lr_compare_strings(const void *a, const void *b); /* of char *, for qsort */
 
 /* state.c: nothing failed for this set any more */
 void lr_set_forget_failure(const char *final_path);
+/* Removes what processes that are no more left of this set: it is finished now. */
+void lr_set_clear_unfinished(const char *final_path);
 
 #endif

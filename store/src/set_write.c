@@ -1,5 +1,6 @@
 /* Writing a set: beside its final name, renamed when complete. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,29 +138,63 @@ done:
 
 /* ------------------------------------------------------------------ tokens.safetensors */
 
-lr_status lr_set_tokens_begin(lr_set_writer *w, uint64_t n, size_t hidden, const int32_t *ids,
-                              const double *times, lr_error *err) {
-    lr_status st = LR_OK;
-    char header[512];
-    size_t rows, all;
-    if (!lr_mul_size(n, hidden * sizeof(float), &rows) || !lr_add_size(rows, n * 12, &all)) {
-        LR_FAIL(LR_E_NOMEM, "%llu tokens are too many to be saved", (unsigned long long)n);
+static bool tensor_bytes(const lr_tensor *tensor, size_t *bytes) {
+    *bytes = lr_dtype_size(tensor->dtype);
+    for (size_t i = 0; i < tensor->n_dims; i++) {
+        if (!lr_mul_size(*bytes, tensor->dims[i], bytes)) return false;
     }
-    /* time first (8-byte values), then the others; offsets count from the end of the header */
-    int length = snprintf(
-        header + 8, sizeof header - 8 - 64,
-        "{\"time\":{\"dtype\":\"F64\",\"shape\":[%llu],\"data_offsets\":[0,%zu]},"
-        "\"input_ids\":{\"dtype\":\"I32\",\"shape\":[%llu],\"data_offsets\":[%zu,%zu]},"
-        "\"hidden\":{\"dtype\":\"F32\",\"shape\":[%llu,%zu],\"data_offsets\":[%zu,%zu]}}",
-        (unsigned long long)n, (size_t)n * 8, (unsigned long long)n, (size_t)n * 8, (size_t)n * 12,
-        (unsigned long long)n, hidden, (size_t)n * 12, all);
-    size_t padded = ((size_t)length + 63) / 64 * 64;
-    memset(header + 8 + length, ' ', padded - (size_t)length);
+    return true;
+}
+
+static bool add_text(char *header, size_t size, size_t *used, const char *format, ...) LR_PRINTF(4, 5);
+static bool add_text(char *header, size_t size, size_t *used, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(header + *used, size - *used, format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= size - *used) return false;
+    *used += (size_t)n;
+    return true;
+}
+
+/* Adds one entry; *at, the offset in the data, moves past it. */
+static bool describe_tensor(char *header, size_t size, size_t *used, const lr_set_tensor *named,
+                            size_t *at) {
+    const lr_tensor *t = &named->tensor;
+    size_t bytes, end;
+    if (!tensor_bytes(t, &bytes) || !lr_add_size(*at, bytes, &end)) return false;
+    bool fits = add_text(header, size, used, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[",
+                         header[*used - 1] == '{' ? "" : ",", named->name, lr_dtype_name(t->dtype));
+    for (size_t i = 0; fits && i < t->n_dims; i++) {
+        fits = add_text(header, size, used, "%s%zu", i ? "," : "", t->dims[i]);
+    }
+    fits = fits && add_text(header, size, used, "],\"data_offsets\":[%zu,%zu]}", *at, end);
+    *at = end;
+    return fits;
+}
+
+lr_status lr_set_tokens_begin(lr_set_writer *w, const lr_set_tensor *tensors, size_t count, uint64_t n,
+                              size_t hidden, lr_error *err) {
+    lr_status st = LR_OK;
+    char header[4096];
+    size_t used = 9, at = 0, bytes;
+    const lr_set_tensor rows = {"hidden", {.dtype = LR_F32, .n_dims = 2, .dims = {n, hidden}}};
+    header[8] = '{';
+    for (size_t i = 0; i <= count; i++) {
+        if (!describe_tensor(header, sizeof header - 65, &used, i < count ? &tensors[i] : &rows, &at)) {
+            LR_FAIL(LR_E_NOMEM, "%llu tokens are too many to be saved", (unsigned long long)n);
+        }
+    }
+    header[used++] = '}';
+    size_t padded = (used - 8 + 63) / 64 * 64; /* the data begins at a multiple of 8 bytes */
+    memset(header + used, ' ', padded + 8 - used);
     for (int i = 0; i < 8; i++) header[i] = (char)((uint64_t)padded >> (8 * i) & 0xff);
     LR_TRY(open_in(w, "tokens.safetensors", &w->tokens, err));
     LR_TRY(lr_out_write(&w->tokens, header, 8 + padded, err));
-    LR_TRY(lr_out_write(&w->tokens, times, n * sizeof(double), err));
-    LR_TRY(lr_out_write(&w->tokens, ids, n * sizeof(int32_t), err));
+    for (size_t i = 0; i < count; i++) {
+        (void)tensor_bytes(&tensors[i].tensor, &bytes);
+        LR_TRY(lr_out_write(&w->tokens, tensors[i].tensor.data, bytes, err));
+    }
     w->token_rows = n;
     w->hidden = hidden;
 done:
@@ -296,6 +331,7 @@ lr_status lr_set_commit(lr_set_writer *w, const char *manifest_json, lr_error *e
     LR_TRY(put_in_place(w, err));
     LR_TRY(sync_parent(w->final_path, err));
     lr_set_forget_failure(w->final_path);
+    lr_set_clear_unfinished(w->final_path);
 done:
     lr_set_abandon(w);
     return st;

@@ -47,6 +47,47 @@ void lr_set_forget_failure(const char *final_path) {
     lr_free(path);
 }
 
+/* ------------------------------------------------------------------ unfinished sets */
+
+/* ".talk.mp4.part-1234" (or the same with ".old") -> length of "talk.mp4", and 1234; 0: no such name. */
+static size_t unfinished_name(const char *entry, long *pid) {
+    static const char mark[] = ".part-";
+    const char *at = NULL;
+    if (entry[0] != '.') return 0;
+    for (const char *next = entry + 1; (next = strstr(next, mark)); next++) at = next;
+    if (!at || at == entry + 1 || !isdigit((unsigned char)at[sizeof mark - 1])) return 0;
+    char *end;
+    errno = 0;
+    *pid = strtol(at + sizeof mark - 1, &end, 10);
+    if (errno != 0 || *pid <= 0 || (*end && strcmp(end, ".old") != 0)) return 0;
+    return (size_t)(at - entry) - 1;
+}
+
+static bool lives(long pid) {
+    return kill((pid_t)pid, 0) == 0 || errno == EPERM;
+}
+
+void lr_set_clear_unfinished(const char *final_path) {
+    const char *slash = strrchr(final_path, '/'), *name = slash ? slash + 1 : final_path;
+    char *directory = NULL;
+    if (lr_format(&directory, NULL, "%.*s", slash ? (int)(slash - final_path) + 1 : 2,
+                  slash ? final_path : "./") != LR_OK) {
+        return;
+    }
+    DIR *dir = opendir(directory);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        long pid = 0;
+        size_t length = unfinished_name(e->d_name, &pid);
+        char *path = NULL;
+        if (length == 0 || length != strlen(name) || memcmp(e->d_name + 1, name, length) != 0) continue;
+        if (lives(pid) || lr_format(&path, NULL, "%s%s", directory, e->d_name) != LR_OK) continue;
+        (void)lr_remove_tree(path, NULL);
+        lr_free(path);
+    }
+    if (dir) closedir(dir);
+    lr_free(directory);
+}
+
 /* ------------------------------------------------------------------ listing */
 
 typedef struct entry_list {
@@ -84,20 +125,6 @@ done:
     return st;
 }
 
-/* ".talk.mp4.part-1234" (or the same with ".old") -> length of "talk.mp4", and 1234; 0: no such name. */
-static size_t unfinished_name(const char *entry, long *pid) {
-    static const char mark[] = ".part-";
-    const char *at = NULL;
-    if (entry[0] != '.') return 0;
-    for (const char *next = entry + 1; (next = strstr(next, mark)); next++) at = next;
-    if (!at || at == entry + 1 || !isdigit((unsigned char)at[sizeof mark - 1])) return 0;
-    char *end;
-    errno = 0;
-    *pid = strtol(at + sizeof mark - 1, &end, 10);
-    if (errno != 0 || *pid <= 0 || (*end && strcmp(end, ".old") != 0)) return 0;
-    return (size_t)(at - entry) - 1;
-}
-
 static lr_status add_unfinished(entry_list *list, const char *directory, lr_error *err) {
     DIR *dir = opendir(directory);
     if (!dir) return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", directory);
@@ -106,7 +133,7 @@ static lr_status add_unfinished(entry_list *list, const char *directory, lr_erro
         long pid = 0;
         size_t length = unfinished_name(e->d_name, &pid);
         if (length == 0) continue;
-        bool alive = kill((pid_t)pid, 0) == 0 || errno == EPERM;
+        bool alive = lives(pid);
         char *path = NULL;
         lr_set_entry *entry = NULL;
         st = lr_format(&path, err, "%s/%.*s", directory, (int)length, e->d_name + 1);

@@ -29,6 +29,8 @@ void *lr_alloc(size_t bytes);
 void *lr_realloc(void *block, size_t bytes);
 void lr_free(void *block);
 char *lr_strdup(const char *text);
+/* As lr_strdup; each byte that is not UTF-8 (a file name may hold any) becomes U+FFFD. */
+char *lr_utf8_copy(const char *text);
 
 /* count * size bytes, zeroed, into *out (a pointer to a pointer, cast by the macro). Reports
  * "out of memory: <what> (N bytes)". On failure *out is NULL. */

@@ -63,10 +63,15 @@ lr_status lr_set_segments(lr_set_writer *writer, const lr_segment_row *rows, con
                           size_t count, size_t dim, lr_error *err);
 lr_status lr_set_frames(lr_set_writer *writer, const lr_frame_row *rows, const float *vectors,
                         size_t count, size_t dim, lr_error *err);
-/* tokens.safetensors as a stream, since it grows with the recording: the header first (n, hidden),
- * then hidden rows in order; ids [n] and times [n] are given whole. */
-lr_status lr_set_tokens_begin(lr_set_writer *writer, uint64_t n, size_t hidden, const int32_t *ids,
-                              const double *times, lr_error *err);
+/* tokens.safetensors as a stream, since it grows with the recording: first `tensors`, given whole, in
+ * this order (types of more bytes first, so that each lies aligned; names of letters, digits and '_'),
+ * then the rows of `hidden` float32 [n, hidden]. */
+typedef struct lr_set_tensor {
+    const char *name;
+    lr_tensor tensor;
+} lr_set_tensor;
+lr_status lr_set_tokens_begin(lr_set_writer *writer, const lr_set_tensor *tensors, size_t count,
+                              uint64_t n, size_t hidden, lr_error *err);
 lr_status lr_set_tokens_rows(lr_set_writer *writer, const float *hidden, uint64_t rows, lr_error *err);
 /* Writes manifest.json (text as given, JSON) last, with the hash of every other file added under
  * "files"; syncs; renames into place. The writer is gone afterwards, whatever the result. */
