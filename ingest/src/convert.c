@@ -42,6 +42,9 @@ int lri_orientation_degrees(lri_orientation o, bool *flipped)
 static int matrix_of(const AVFrame *frame, enum AVCodecID codec)
 {
     enum AVColorSpace space = frame->colorspace;
+    /* RGB passes through; YCgCo and what is newer libswscale does not know. */
+    if (space == AVCOL_SPC_RGB || space == AVCOL_SPC_YCGCO || space > AVCOL_SPC_BT2020_CL)
+        return SWS_CS_DEFAULT;
     if (space != AVCOL_SPC_UNSPECIFIED && space != AVCOL_SPC_RESERVED) return (int)space;
     /* Both are defined as BT.601 whatever the size. */
     if (codec == AV_CODEC_ID_VP8 || codec == AV_CODEC_ID_WEBP) return SWS_CS_ITU601;
@@ -85,9 +88,9 @@ static lr_status set_up(lri_converter *converter, const lr_recording *recording,
     if (!converter->sws)
         return lr_fail(err, LR_E_UNSUPPORTED, "%s: pictures of format %s, %d x %d, cannot be converted",
                        recording->path, av_get_pix_fmt_name(format), frame->width, frame->height);
-    const int *table = sws_getCoefficients(matrix);
-    /* No effect, and an error, where the source is RGB. */
-    (void)sws_setColorspaceDetails(converter->sws, table, full_range, table, 0, 0, 1 << 16, 1 << 16);
+    /* The matrix of the target only matters on the way from RGB to RGB. */
+    (void)sws_setColorspaceDetails(converter->sws, sws_getCoefficients(matrix), full_range,
+                                   sws_getCoefficients(SWS_CS_DEFAULT), 0, 0, 1 << 16, 1 << 16);
     converter->width = frame->width;
     converter->height = frame->height;
     converter->format = format;

@@ -181,7 +181,7 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     if (video->n_packets > 0)
         LR_TRY(lri_video_order(recording, format->streams[video->stream], err));
     if (audio->n_packets > 0)
-        LR_TRY(lri_sound_index_finish(recording, err));
+        LR_TRY(lri_sound_index_finish(recording, format->streams[audio->stream], err));
     if (video->n_shown == 0) video->stream = -1;
     if (audio->n_runs == 0) audio->stream = -1;
     if (video->stream < 0 && audio->stream < 0)

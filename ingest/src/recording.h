@@ -139,7 +139,7 @@ lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_er
  * once audio_zero is known. */
 lr_status lri_sound_index_add(lr_recording *recording, const AVStream *stream,
                               const AVPacket *packet, lr_error *err);
-lr_status lri_sound_index_finish(lr_recording *recording, lr_error *err);
+lr_status lri_sound_index_finish(lr_recording *recording, const AVStream *stream, lr_error *err);
 lr_status lri_sound_index_place(lr_recording *recording, lr_error *err);
 void lri_sound_index_free(lri_audio_index *audio);
 

@@ -53,6 +53,25 @@ static int64_t parsed_length(lri_audio_index *audio, const AVPacket *packet)
     return audio->parser->duration;
 }
 
+/* Samples of a frame of Windows Media Audio 1 and 2 (libavcodec/wma_common.c). */
+static int64_t wma_frame(enum AVCodecID codec, int rate)
+{
+    if (rate <= 16000) return 512;
+    if (rate <= 22050 || (rate <= 32000 && codec == AV_CODEC_ID_WMAV1)) return 1024;
+    return 2048;
+}
+
+/* What decoders cut at the start of their own accord, unless side data says otherwise. */
+static int64_t initial_skip(const AVCodecParameters *p)
+{
+    switch (p->codec_id) {
+    case AV_CODEC_ID_OPUS: return p->extradata_size >= 19 ? AV_RL16(p->extradata + 10) : 0;
+    case AV_CODEC_ID_WMAV1:
+    case AV_CODEC_ID_WMAV2: return 2 * wma_frame(p->codec_id, p->sample_rate);
+    default: return 0;
+    }
+}
+
 static int64_t packet_length(lr_recording *recording, const AVStream *stream, const AVPacket *packet)
 {
     lri_audio_index *audio = &recording->audio;
@@ -67,6 +86,10 @@ static int64_t packet_length(lr_recording *recording, const AVStream *stream, co
         length = av_get_audio_frame_duration2((AVCodecParameters *)(uintptr_t)p, packet->size);
     if (length <= 0 && packet->duration > 0)
         length = av_rescale_q(packet->duration, audio->time_base, (AVRational){1, audio->rate});
+    if (p->codec_id == AV_CODEC_ID_WMAV1 || p->codec_id == AV_CODEC_ID_WMAV2) {
+        int64_t frame = wma_frame(p->codec_id, p->sample_rate);
+        length = (length + frame / 2) / frame * frame;
+    }
     if (length <= 0) length = 0;
     /* More than ten seconds in a packet is a broken header's claim (PCM in one packet is not). */
     int64_t most = (int64_t)audio->rate * 10;
@@ -112,8 +135,10 @@ lr_status lri_sound_index_add(lr_recording *recording, const AVStream *stream,
 {
     lri_audio_index *audio = &recording->audio;
     lr_status st = LR_OK;
-    if (audio->n_packets == 0 && !audio->parser)
+    if (audio->n_packets == 0) {
         LR_TRY(open_parser(recording, stream->codecpar, err));
+        audio->skip_left = initial_skip(stream->codecpar);
+    }
     LR_TRY(LR_GROW(&audio->packets, &audio->capacity, audio->n_packets + 1, "the index of the sound",
                    err));
     lri_sound_packet *entry = &audio->packets[audio->n_packets];
@@ -193,10 +218,28 @@ static lr_time least_gap(const lri_audio_index *audio, const lri_sound_packet *p
     return half > ticks ? half : ticks;
 }
 
-lr_status lri_sound_index_finish(lr_recording *recording, lr_error *err)
+/* What packets do not tell: some codecs give a last frame when they are drained, and some containers
+ * know only the sum of the samples. */
+static void correct_last(lri_audio_index *audio, const AVStream *stream)
+{
+    const AVCodecParameters *p = stream->codecpar;
+    lri_sound_packet *last = &audio->packets[audio->n_packets - 1];
+    if (p->codec_id == AV_CODEC_ID_WMAV1 || p->codec_id == AV_CODEC_ID_WMAV2)
+        last->kept += (uint32_t)wma_frame(p->codec_id, p->sample_rate);
+    if (p->codec_id == AV_CODEC_ID_TTA || p->codec_id == AV_CODEC_ID_APE ||
+        p->codec_id == AV_CODEC_ID_TAK) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < audio->n_packets; i++) sum += audio->packets[i].kept;
+        int64_t over = sum - av_rescale_q(stream->duration, audio->time_base, (AVRational){1, audio->rate});
+        if (stream->duration > 0 && over > 0 && over < last->kept) last->kept -= (uint32_t)over;
+    }
+}
+
+lr_status lri_sound_index_finish(lr_recording *recording, const AVStream *stream, lr_error *err)
 {
     lri_audio_index *audio = &recording->audio;
     lr_status st = LR_OK;
+    correct_last(audio, stream);
     if (audio->parser) av_parser_close(audio->parser);
     audio->parser = NULL;
     avcodec_free_context(&audio->parser_codec);
