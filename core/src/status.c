@@ -36,7 +36,7 @@ static size_t utf8_length(const unsigned char *s)
 }
 
 /* The NUL ends every sequence early, so a character cut at the end counts as malformed too. */
-void lr_mend_utf8(char *text)
+static void replace_malformed(char *text)
 {
     unsigned char *s = (unsigned char *)text;
     while (*s) {
@@ -104,7 +104,7 @@ static void join(char out[LR_ERROR_TEXT], const char *head, const char *tail)
 static void LR_PRINTF(3, 0) render(char *out, size_t size, const char *format, va_list args)
 {
     if (vsnprintf(out, size, format, args) < 0) (void)snprintf(out, size, "%s", format);
-    lr_mend_utf8(out);
+    replace_malformed(out);
 }
 
 lr_status lr_vfail(lr_error *err, lr_status status, const char *format, va_list args)

@@ -49,8 +49,8 @@ struct lr_family {
 
     lr_status (*embed_ids)(const lr_model *model, const int32_t *ids, size_t count, float *out,
                            lr_error *err);
-    /* mean [hidden] -> vector [info.dim], both fp64. */
-    void (*project)(const lr_model *model, const double *mean, double *vector);
+    /* The matrix [info.dim, hidden] that makes a vector of a mean. */
+    const float *(*projection)(const lr_model *model);
     const lr_vision_ops *vision;
     const lr_sound_ops *sound;
     const lr_task_prompt *prompts; /* published ones, ended by a NULL task */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "job.h"
@@ -86,8 +85,7 @@ static lr_status gather_window(rank_state *rank, const lr_window *window, const 
     size_t hidden = lr_model_info_of(job->model)->hidden, *counts = NULL;
     lr_pieces pieces = {0};
     LR_TRY(LR_NEW(&counts, (size_t)rank->comm->size, "sizes to be gathered", err));
-    LR_TRY(lr_pieces_sum(job, window, parts->chunk,
-                         window->first + lr_partition_first_token(parts, me),
+    LR_TRY(lr_pieces_sum(&job->pooling, window, window->first + lr_partition_first_token(parts, me),
                          window->first + lr_partition_end_token(parts, me), x, &pieces, err));
     for (int r = 0; r < rank->comm->size; r++) {
         counts[r] = lr_pieces_count(job->layout, window, parts->chunk,
@@ -205,22 +203,6 @@ done:
     return st;
 }
 
-static lr_status begin_tokens(lr_job *job, lr_error *err) {
-    lr_status st = LR_OK;
-    const lr_layout *layout = job->layout;
-    double *times = NULL;
-    LR_TRY(LR_NEW(&times, layout->n_tokens, "times of the tokens", err));
-    for (size_t i = 0; i < layout->n_spans; i++) {
-        const lr_span *span = &layout->spans[i];
-        for (uint64_t t = 0; t < span->count; t++) times[span->first + t] = lr_time_seconds(span->time);
-    }
-    LR_TRY(lr_set_tokens_begin(job->writer, layout->n_tokens, lr_model_info_of(job->model)->hidden,
-                               layout->ids, times, err));
-done:
-    lr_free(times);
-    return st;
-}
-
 static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err) {
     lr_status st = LR_OK;
     lr_job *job = arg;
@@ -228,8 +210,8 @@ static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err) {
     LR_TRY(lr_pool_create((size_t)job->threads, &rank.pool, err));
     rank.worker = (lr_worker){.pool = rank.pool, .cancel = job->options->cancel};
     if (comm->rank == 0) {
-        LR_TRY(lr_pooler_create(&rank.pooler, job, err));
-        if (job->options->save_tokens) LR_TRY(begin_tokens(job, err));
+        LR_TRY(lr_pooler_create(&rank.pooler, &job->pooling, err));
+        if (job->options->save_tokens) LR_TRY(lr_tokens_begin(job->writer, &job->pooling, err));
     }
     for (size_t w = 0; w < job->layout->n_windows; w++) {
         if (comm->rank == 0) {
@@ -242,7 +224,7 @@ static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err) {
     }
     if (comm->rank == 0) {
         lr_meter_stage(&job->meter, LR_STAGE_WRITE, 1, 0);
-        LR_TRY(lr_pooler_write(rank.pooler, job->writer, err));
+        LR_TRY(lr_pooler_write(rank.pooler, job->writer, &job->result->segments, err));
         if (job->stages) LR_TRY(put_layout_stages(job, err));
     }
 done:
@@ -252,26 +234,6 @@ done:
 }
 
 /* ------------------------------------------------------------------ the whole */
-
-/* Is a finished set there already? With the same key the work is done; with another one it is in the
- * way, unless it may be replaced. */
-static lr_status look_for_set(const lr_job *job, const char *set_path, bool *done, lr_error *err) {
-    struct stat info;
-    lr_set *set = NULL;
-    lr_error why = {0};
-    *done = false;
-    if (lstat(set_path, &info) != 0 || job->options->force) return LR_OK;
-    lr_status st = lr_set_open(&set, set_path, &why);
-    if (st != LR_OK) {
-        return lr_fail(err, LR_E_EXISTS, "%s is there already and is no whole embedding set (%s); "
-                       "--force replaces it", set_path, why.text);
-    }
-    *done = strcmp(lr_set_info_of(set)->key, job->key) == 0;
-    lr_set_close(set);
-    if (*done) return LR_OK;
-    return lr_fail(err, LR_E_EXISTS, "%s holds a set made from another recording, model or options; "
-                   "--force replaces it", set_path);
-}
 
 static lr_status refuse_what_does_not_fit(const lr_job *job, lr_error *err) {
     lr_plan plan;
@@ -324,7 +286,7 @@ lr_status lr_encode_recording(lr_model *model, const char *recording, const char
     LR_TRY(lr_job_prepare(&job, model, recording, options, err));
     job.result = result;
     LR_TRY(LR_NEW(&result->work, (size_t)job.ranks, "the account of the ranks' work", err));
-    LR_TRY(look_for_set(&job, set_path, &done, err));
+    if (!options->force) LR_TRY(lr_look_for_set(set_path, job.key, &done, err));
     if (done) {
         result->skipped = true;
         fill_result(&job);

@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include <jansson.h>
+
 #include <longreel/longreel.h>
 
 #include "stages.h"
@@ -23,6 +25,41 @@ typedef struct lr_meter { /* progress of all ranks together */
     double spent_weight, stage_weight, weight; /* predicted work, for the time left */
 } lr_meter;
 
+/* pool.c: sums over tokens.
+ *
+ * The sequence is cut in pieces: span and chunk borders together. A piece has two fp64 sums over its
+ * tokens, in ascending order: all tokens, and soft tokens. A piece lies in one chunk, so one rank
+ * makes it, and every sum over pieces is taken in ascending order of the sequence: the vectors are
+ * the same to the bit for any number of ranks. */
+typedef struct lr_pooling {
+    const lr_layout *layout;
+    const lr_kernels *kernels;
+    lr_projection projection;
+    uint64_t chunk;
+    lr_time segment, hop;
+    lr_time base, end; /* of the part encoded: the first segment's start, and where the last one ends */
+    size_t dim;
+} lr_pooling;
+
+typedef struct lr_pieces {
+    size_t count;
+    double *sums;         /* [count, 2, hidden] */
+} lr_pieces;
+/* Pieces of tokens [first, end) of the window (chunk borders counted from the window's start). */
+size_t lr_pieces_count(const lr_layout *layout, const lr_window *window, uint64_t chunk,
+                       uint64_t first, uint64_t end);
+lr_status lr_pieces_sum(const lr_pooling *pooling, const lr_window *window, uint64_t first, uint64_t end,
+                        const float *x, lr_pieces *out, lr_error *err);
+
+typedef struct lr_pooler lr_pooler; /* rank 0: pieces in, vectors out */
+lr_status lr_pooler_create(lr_pooler **out, const lr_pooling *pooling, lr_error *err);
+void lr_pooler_free(lr_pooler *pooler);
+/* The next pieces of `window`, in order; sums [count, 2, hidden]. */
+lr_status lr_pooler_add(lr_pooler *pooler, const lr_window *window, const double *sums, size_t count,
+                        lr_error *err);
+/* Writes recording, segments and frames to the set; *segments: how many have tokens. */
+lr_status lr_pooler_write(lr_pooler *pooler, lr_set_writer *writer, uint64_t *segments, lr_error *err);
+
 typedef struct lr_job {
     lr_model *model;
     const lr_encode_options *options; /* checked; dim, ranks, threads and soft_tokens filled in */
@@ -33,6 +70,7 @@ typedef struct lr_job {
     char *key;             /* "is this the same work?": hex */
     int ranks, threads;
     size_t dim;
+    lr_pooling pooling;
 
     lr_set_writer *writer; /* rank 0 alone touches it */
     lr_encode_result *result;
@@ -74,32 +112,6 @@ lr_status lr_job_add_damage(lr_job *job, const lr_damage *damage, size_t count, 
 lr_status lr_job_towers(lr_job *job, const lr_worker *worker, uint64_t first, uint64_t end, float *x,
                         struct lr_rank_work *work, lr_error *err);
 
-/* pool.c: sums over tokens.
- *
- * The sequence is cut in pieces: span and chunk borders together. A piece has two fp64 sums over its
- * tokens, in ascending order: all tokens, and soft tokens. A piece lies in one chunk, so one rank
- * makes it, and every sum over pieces is taken in ascending order of the sequence: the vectors are
- * the same to the bit for any number of ranks. */
-typedef struct lr_pieces {
-    uint64_t first_piece; /* number within the window */
-    size_t count;
-    double *sums;         /* [count, 2, hidden] */
-} lr_pieces;
-/* Pieces of tokens [first, end) of the window (chunk borders counted from the window's start). */
-size_t lr_pieces_count(const lr_layout *layout, const lr_window *window, uint64_t chunk,
-                       uint64_t first, uint64_t end);
-lr_status lr_pieces_sum(const lr_job *job, const lr_window *window, uint64_t chunk, uint64_t first,
-                        uint64_t end, const float *x, lr_pieces *out, lr_error *err);
-
-typedef struct lr_pooler lr_pooler; /* rank 0: pieces in, vectors out */
-lr_status lr_pooler_create(lr_pooler **out, const lr_job *job, lr_error *err);
-void lr_pooler_free(lr_pooler *pooler);
-/* The next pieces of `window`, in order; sums [count, 2, hidden]. */
-lr_status lr_pooler_add(lr_pooler *pooler, const lr_window *window, const double *sums, size_t count,
-                        lr_error *err);
-/* Writes recording, segments and frames to the set; fills the counts. */
-lr_status lr_pooler_write(lr_pooler *pooler, lr_set_writer *writer, lr_error *err);
-
 /* saved_rows.c: tokens.safetensors of embed, where inputs are short */
 typedef struct lr_named_rows {
     int32_t *ids;   /* [n] */
@@ -113,13 +125,36 @@ lr_status lr_named_rows_add(lr_named_rows *rows, const lr_layout *layout, const 
 lr_status lr_named_rows_write(const lr_named_rows *rows, const char *path, lr_error *err);
 void lr_named_rows_free(lr_named_rows *rows);
 
+/* tokens.c: tokens.safetensors of a set holds all that pooling needs, so that a set can be pooled again
+ * without the model: beside `time`, `input_ids` and `hidden`
+ *   spans int64 [spans, 7]: kind (lr_span_kind), index, time in 1/705600000 s (INT64_MIN: none), first
+ *   token, tokens, first soft token, soft tokens;
+ *   windows int64 [windows, 2]: first token, tokens;
+ *   part int64 [2]: start of the first segment and end of the recording's part, in the same unit;
+ *   projection float32 [dim, hidden]. */
+lr_status lr_tokens_begin(lr_set_writer *writer, const lr_pooling *pooling, lr_error *err);
+typedef struct lr_saved_tokens {
+    lr_checkpoint *file;
+    lr_layout *layout;   /* without ids */
+    const float *hidden; /* [layout->n_tokens, projection.hidden] */
+    lr_projection projection;
+    lr_time base, end;
+} lr_saved_tokens;
+/* Everything is checked but for the values of `hidden` and `projection`. */
+lr_status lr_tokens_open(lr_saved_tokens *out, const char *path, lr_error *err);
+void lr_tokens_close(lr_saved_tokens *tokens);
+
 /* plan.c */
 lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, lr_error *err);
 
 /* manifest.c */
 void lr_json_text_free(char *text);
 lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err);
-/* What changes values, as one canonical JSON line, and its hash. */
+/* job->key: the hash of all that changes values. */
 lr_status lr_job_key(lr_job *job, lr_error *err);
+/* The same of a manifest's own `recording`, `model`, `options` and `run`. */
+lr_status lr_manifest_key(const json_t *manifest, char **key, lr_error *err);
+/* A set at set_path: with the same key the work is done; anything else is in the way. */
+lr_status lr_look_for_set(const char *set_path, const char *key, bool *done, lr_error *err);
 
 #endif

@@ -1,7 +1,8 @@
 /* The manifest of a set, and the key that tells whether two runs are the same work. */
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include <jansson.h>
 #include <xxhash.h>
 
 #include "job.h"
@@ -37,24 +38,59 @@ static json_t *build_json(const lr_kernels *k) {
                      k->isa, "gemm", k->gemm);
 }
 
-lr_status lr_job_key(lr_job *job, lr_error *err) {
+/* Takes `options` and `build`. */
+static lr_status hash_work(const char *recording, const char *model, json_t *options, json_t *build,
+                           char **key, lr_error *err) {
     lr_status st = LR_OK;
     char *text = NULL;
-    json_t *root = json_pack("{s:s, s:s, s:o, s:o}", "recording", job->timeline->content_hash,
-                             "model", job->model_hash, "options", options_json(job), "build",
-                             build_json(lr_model_kernels(job->model)));
+    json_t *root = json_pack("{s:s, s:s, s:o, s:o}", "recording", recording, "model", model, "options",
+                             options, "build", build);
     if (root) text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
     if (!text) LR_FAIL(LR_E_NOMEM, "out of memory: the key of the work");
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, strlen(text)));
-    LR_TRY(LR_NEW(&job->key, 2 * sizeof canonical.digest + 1, "the key of the work", err));
+    LR_TRY(LR_NEW(key, 2 * sizeof canonical.digest + 1, "the key of the work", err));
     for (size_t i = 0; i < sizeof canonical.digest; i++) {
-        snprintf(job->key + 2 * i, 3, "%02x", canonical.digest[i]);
+        snprintf(*key + 2 * i, 3, "%02x", canonical.digest[i]);
     }
 done:
     lr_json_text_free(text);
     json_decref(root);
     return st;
+}
+
+lr_status lr_job_key(lr_job *job, lr_error *err) {
+    return hash_work(job->timeline->content_hash, job->model_hash, options_json(job),
+                     build_json(lr_model_kernels(job->model)), &job->key, err);
+}
+
+lr_status lr_manifest_key(const json_t *manifest, char **key, lr_error *err) {
+    const char *recording = NULL, *model = NULL;
+    json_t *options = NULL, *build = NULL;
+    if (json_unpack((json_t *)manifest, "{s:{s:s}, s:{s:s}, s:o, s:{s:o}}", "recording", "hash",
+                    &recording, "model", "hash", &model, "options", &options, "run", "build",
+                    &build) != 0) {
+        return lr_fail(err, LR_E_FORMAT, "the manifest does not say from what the set was made");
+    }
+    return hash_work(recording, model, json_incref(options), json_incref(build), key, err);
+}
+
+lr_status lr_look_for_set(const char *set_path, const char *key, bool *done, lr_error *err) {
+    struct stat info;
+    lr_set *set = NULL;
+    lr_error why = {0};
+    *done = false;
+    if (lstat(set_path, &info) != 0) return LR_OK;
+    lr_status st = lr_set_open(&set, set_path, &why);
+    if (st != LR_OK) {
+        return lr_fail(err, LR_E_EXISTS, "%s is there already and is no whole embedding set (%s); "
+                       "--force replaces it", set_path, why.text);
+    }
+    *done = strcmp(lr_set_info_of(set)->key, key) == 0;
+    lr_set_close(set);
+    if (*done) return LR_OK;
+    return lr_fail(err, LR_E_EXISTS, "%s holds a set made from another recording, model or options; "
+                   "--force replaces it", set_path);
 }
 
 static const char *base_name(const char *path) {
@@ -81,10 +117,18 @@ static json_t *damage_json(const lr_job *job) {
     return all;
 }
 
+/* A text that may hold any bytes: a file name. */
+static json_t *text_json(const char *text) {
+    char *copy = lr_utf8_copy(text);
+    json_t *json = copy ? json_string(copy) : NULL;
+    lr_free(copy);
+    return json;
+}
+
 static json_t *warnings_json(const lr_job *job) {
     json_t *all = json_array();
     for (size_t i = 0; all && i < job->timeline->n_warnings; i++) {
-        if (json_array_append_new(all, json_string(job->timeline->warnings[i])) != 0) {
+        if (json_array_append_new(all, text_json(job->timeline->warnings[i])) != 0) {
             json_decref(all);
             return NULL;
         }
@@ -110,10 +154,25 @@ static json_t *work_json(const lr_job *job) {
     return all;
 }
 
+/* `path` is where a report looks for the recording. */
 static json_t *run_json(const lr_job *job) {
-    return json_pack("{s:i, s:i, s:s, s:o, s:o}", "ranks", job->ranks, "threads", job->threads,
-                     "communicator", "local", "build", build_json(lr_model_kernels(job->model)),
-                     "work", work_json(job));
+    char *absolute = realpath(job->timeline->path, NULL);
+    json_t *path = text_json(absolute ? absolute : job->timeline->path);
+    free(absolute);
+    return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o}", "ranks", job->ranks, "threads", job->threads,
+                     "communicator", "local", "path", path, "build",
+                     build_json(lr_model_kernels(job->model)), "work", work_json(job));
+}
+
+static json_t *dims_json(const lr_model_info *info) {
+    json_t *all = json_array();
+    for (size_t i = 0; all && i < info->n_dims; i++) {
+        if (json_array_append_new(all, json_integer(info->dims[i])) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
 }
 
 lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
@@ -121,12 +180,12 @@ lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
     const lr_model_info *info = lr_model_info_of(job->model);
     const lr_encode_result *r = job->result;
     json_t *root = json_pack(
-        "{s:s, s:s, s:{s:s, s:s, s:s, s:I}, s:{s:s, s:I, s:s, s:f}, s:o, s:o, s:I, s:{s:I, s:I, s:I}, "
+        "{s:s, s:s, s:{s:o, s:s, s:s, s:I, s:o}, s:{s:o, s:I, s:s, s:f}, s:o, s:o, s:I, s:{s:I, s:I, s:I}, "
         "s:o, s:o, s:{s:f, s:f, s:f, s:f}, s:{s:I}}",
         "format", LR_SET_FORMAT, "key", job->key,
-        "model", "name", info->name, "family", info->family, "hash", job->model_hash, "dim",
-        (json_int_t)info->dim,
-        "recording", "name", base_name(line->path), "bytes", (json_int_t)line->file_bytes, "hash",
+        "model", "name", text_json(info->name), "family", info->family, "hash", job->model_hash, "dim",
+        (json_int_t)info->dim, "dims", dims_json(info),
+        "recording", "name", text_json(base_name(line->path)), "bytes", (json_int_t)line->file_bytes, "hash",
         line->content_hash, "duration", lr_time_seconds(line->duration),
         "options", options_json(job), "run", run_json(job),
         "tokens", (json_int_t)job->layout->n_tokens,

@@ -48,15 +48,16 @@ size_t lr_pieces_count(const lr_layout *layout, const lr_window *window, uint64_
     return count;
 }
 
-lr_status lr_pieces_sum(const lr_job *job, const lr_window *window, uint64_t chunk, uint64_t first,
-                        uint64_t end, const float *x, lr_pieces *out, lr_error *err) {
+lr_status lr_pieces_sum(const lr_pooling *pooling, const lr_window *window, uint64_t first, uint64_t end,
+                        const float *x, lr_pieces *out, lr_error *err) {
     lr_status st = LR_OK;
-    const lr_kernels *k = lr_model_kernels(job->model);
-    size_t hidden = lr_model_info_of(job->model)->hidden;
+    const lr_kernels *k = pooling->kernels;
+    size_t hidden = pooling->projection.hidden, values;
     memset(out, 0, sizeof *out);
-    out->count = lr_pieces_count(job->layout, window, chunk, first, end);
-    LR_TRY(LR_NEW(&out->sums, out->count * 2 * hidden, "sums for the vectors", err));
-    piece_walk walk = walk_from(job->layout, window, chunk, first, end);
+    out->count = lr_pieces_count(pooling->layout, window, pooling->chunk, first, end);
+    if (!lr_mul_size(out->count, 2 * hidden, &values)) LR_FAIL(LR_E_NOMEM, "too many spans");
+    LR_TRY(LR_NEW(&out->sums, values, "sums for the vectors", err));
+    piece_walk walk = walk_from(pooling->layout, window, pooling->chunk, first, end);
     piece p;
     for (double *sums = out->sums; walk_next(&walk, &p); sums += 2 * hidden) {
         k->sum_rows(sums, x + (p.first - first) * hidden, hidden, p.end - p.first, hidden);
@@ -77,9 +78,8 @@ typedef struct segment_sum {
 } segment_sum;
 
 struct lr_pooler {
-    const lr_job *job;
+    const lr_pooling *pooling;
     size_t hidden, dim;
-    lr_time base, end; /* of the part encoded */
     double *recording; /* [hidden] */
     uint64_t tokens;
     segment_sum *segments; /* [n_segments]; segment i starts at base + i * hop */
@@ -101,27 +101,38 @@ static lr_time last_time(const lr_layout *layout) {
     return last;
 }
 
-lr_status lr_pooler_create(lr_pooler **out, const lr_job *job, lr_error *err) {
+/* A hop of a millisecond makes millions of segments, all of whose sums are kept. */
+static lr_status count_segments(lr_pooler *p, lr_error *err) {
+    const lr_pooling *o = p->pooling;
+    lr_time last = last_time(o->layout);
+    size_t available = lr_memory_available(), bytes;
+    if (last < o->base) return LR_OK;
+    uint64_t count = (uint64_t)(last - o->base) / (uint64_t)o->hop + 1;
+    size_t each = sizeof(segment_sum) + p->hidden * sizeof(double) + p->dim * sizeof(float);
+    if (!lr_mul_size(count, each, &bytes) || (available != 0 && bytes > available)) {
+        return lr_fail(err, LR_E_USAGE, "--hop %g makes %llu segments, whose sums need %.1f GB; %.1f GB "
+                       "are free", lr_time_seconds(o->hop), (unsigned long long)count,
+                       (double)count * (double)each / 1e9, (double)available / 1e9);
+    }
+    p->n_segments = count;
+    return LR_OK;
+}
+
+lr_status lr_pooler_create(lr_pooler **out, const lr_pooling *pooling, lr_error *err) {
     lr_status st = LR_OK;
-    const lr_encode_options *o = job->options;
     lr_pooler *p = NULL;
     *out = NULL;
     LR_TRY(LR_NEW(&p, 1, "the pooling state", err));
-    p->job = job;
-    p->hidden = lr_model_info_of(job->model)->hidden;
-    p->dim = job->dim;
-    p->base = o->start == LR_TIME_NONE ? 0 : o->start;
-    p->end = job->timeline->duration;
-    if (o->end != LR_TIME_NONE && o->end < p->end) p->end = o->end;
-    lr_time last = last_time(job->layout);
-    if (last >= p->base) p->n_segments = (size_t)((last - p->base) / o->hop) + 1;
-    size_t values;
-    if (!lr_mul_size(p->n_segments, p->hidden, &values)) LR_FAIL(LR_E_NOMEM, "too many segments");
+    p->pooling = pooling;
+    p->hidden = pooling->projection.hidden;
+    p->dim = pooling->dim;
+    LR_TRY(count_segments(p, err));
     LR_TRY(LR_NEW(&p->recording, p->hidden, "the recording's sum", err));
     LR_TRY(LR_NEW(&p->frame_sum, p->hidden, "a frame's sum", err));
     LR_TRY(LR_NEW(&p->segments, p->n_segments, "segments", err));
-    LR_TRY(LR_NEW(&p->segment_sums, values, "the segments' sums", err));
-    p->frame_capacity = (size_t)job->layout->n_frames;
+    LR_TRY(LR_NEW(&p->segment_sums, p->n_segments * p->hidden, "the segments' sums", err));
+    p->frame_capacity = (size_t)pooling->layout->n_frames;
+    size_t values;
     if (!lr_mul_size(p->frame_capacity, p->dim, &values)) LR_FAIL(LR_E_NOMEM, "too many frames");
     LR_TRY(LR_NEW(&p->frames, values, "the frames' vectors", err));
     LR_TRY(LR_NEW(&p->frame_rows, p->frame_capacity, "the frames' rows", err));
@@ -149,10 +160,10 @@ static void add(double *sum, const double *more, size_t n) {
 
 /* Adds a piece to every segment [base + i hop, base + i hop + segment) that holds its span's time. */
 static void add_to_segments(lr_pooler *p, const piece *at, const double *sums) {
-    const lr_encode_options *o = p->job->options;
+    const lr_pooling *o = p->pooling;
     lr_time t = at->span->time;
-    if (t == LR_TIME_NONE || t < p->base) return;
-    lr_time since = t - p->base;
+    if (t == LR_TIME_NONE || t < o->base) return;
+    lr_time since = t - o->base;
     size_t newest = (size_t)(since / o->hop);
     size_t oldest = since < o->segment ? 0 : (size_t)((since - o->segment) / o->hop) + 1;
     for (size_t i = oldest; i <= newest && i < p->n_segments; i++) {
@@ -173,8 +184,8 @@ static lr_status add_to_frame(lr_pooler *p, const piece *at, const double *soft,
         return lr_fail(err, LR_E_INTERNAL, "more frames came than the layout has");
     }
     p->frame_rows[p->n_frames] = (lr_frame_row){.i = span->index, .t = lr_time_seconds(span->time)};
-    lr_status st = lr_project(p->job->model, p->frame_sum, span->soft_count, p->dim,
-                              p->frames + p->n_frames * p->dim, err);
+    lr_status st = lr_projection_apply(&p->pooling->projection, p->frame_sum, span->soft_count, p->dim,
+                                       p->frames + p->n_frames * p->dim, err);
     p->n_frames++;
     memset(p->frame_sum, 0, p->hidden * sizeof(double));
     return st;
@@ -184,7 +195,7 @@ lr_status lr_pooler_add(lr_pooler *p, const lr_window *window, const double *sum
                         lr_error *err) {
     if (p->window != window) {
         p->window = window;
-        p->walk = walk_from(p->job->layout, window, p->job->options->chunk, window->first,
+        p->walk = walk_from(p->pooling->layout, window, p->pooling->chunk, window->first,
                             window->first + window->count);
     }
     for (size_t i = 0; i < count; i++, sums += 2 * p->hidden) {
@@ -201,47 +212,48 @@ lr_status lr_pooler_add(lr_pooler *p, const lr_window *window, const double *sum
     return LR_OK;
 }
 
-static lr_status write_segments(lr_pooler *p, lr_set_writer *writer, lr_error *err) {
+static lr_status write_segments(lr_pooler *p, lr_set_writer *writer, uint64_t *written, lr_error *err) {
     lr_status st = LR_OK;
-    const lr_encode_options *o = p->job->options;
+    const lr_pooling *o = p->pooling;
     lr_segment_row *rows = NULL;
     float *vectors = NULL;
-    size_t count = 0, values;
-    if (!lr_mul_size(p->n_segments, p->dim, &values)) LR_FAIL(LR_E_NOMEM, "too many segments");
+    size_t count = 0;
     LR_TRY(LR_NEW(&rows, p->n_segments, "segments", err));
-    LR_TRY(LR_NEW(&vectors, values, "the segments' vectors", err));
+    LR_TRY(LR_NEW(&vectors, p->n_segments * p->dim, "the segments' vectors", err));
     for (size_t i = 0; i < p->n_segments; i++) {
         segment_sum *s = &p->segments[i];
         if (s->tokens == 0) continue;
-        lr_time start = p->base + (lr_time)i * o->hop, end = start + o->segment;
-        if (end > p->end && p->end > start) end = p->end;
+        lr_time start = o->base + (lr_time)i * o->hop;
+        lr_time end = o->segment < INT64_MAX - start ? start + o->segment : INT64_MAX;
+        if (end > o->end && o->end > start) end = o->end;
         s->row.start = lr_time_seconds(start);
         s->row.end = lr_time_seconds(end);
         rows[count] = s->row;
-        LR_TRY(lr_project(p->job->model, p->segment_sums + i * p->hidden, s->tokens, p->dim,
-                          vectors + count * p->dim, err));
+        LR_TRY(lr_projection_apply(&o->projection, p->segment_sums + i * p->hidden, s->tokens, p->dim,
+                                   vectors + count * p->dim, err));
         count++;
     }
     LR_TRY(lr_set_segments(writer, rows, vectors, count, p->dim, err));
-    p->job->result->segments = count;
+    *written = count;
 done:
     lr_free(rows);
     lr_free(vectors);
     return st;
 }
 
-lr_status lr_pooler_write(lr_pooler *p, lr_set_writer *writer, lr_error *err) {
+lr_status lr_pooler_write(lr_pooler *p, lr_set_writer *writer, uint64_t *segments, lr_error *err) {
     lr_status st = LR_OK;
+    const lr_layout *layout = p->pooling->layout;
     float *vector = NULL;
-    if (p->tokens != p->job->layout->n_tokens || p->n_frames != p->job->layout->n_frames) {
+    if (p->tokens != layout->n_tokens || p->n_frames != layout->n_frames) {
         LR_FAIL(LR_E_INTERNAL, "%llu of %llu tokens and %zu of %llu frames were pooled",
-                (unsigned long long)p->tokens, (unsigned long long)p->job->layout->n_tokens,
-                p->n_frames, (unsigned long long)p->job->layout->n_frames);
+                (unsigned long long)p->tokens, (unsigned long long)layout->n_tokens, p->n_frames,
+                (unsigned long long)layout->n_frames);
     }
     LR_TRY(LR_NEW(&vector, p->dim, "the recording's vector", err));
-    LR_TRY(lr_project(p->job->model, p->recording, p->tokens, p->dim, vector, err));
+    LR_TRY(lr_projection_apply(&p->pooling->projection, p->recording, p->tokens, p->dim, vector, err));
     LR_TRY(lr_set_recording(writer, vector, p->dim, err));
-    LR_TRY(write_segments(p, writer, err));
+    LR_TRY(write_segments(p, writer, segments, err));
     LR_TRY(lr_set_frames(writer, p->frame_rows, p->frames, p->n_frames, p->dim, err));
 done:
     lr_free(vector);

@@ -80,6 +80,23 @@ done:
     return st;
 }
 
+static lr_pooling pooling_of(const lr_job *job) {
+    const lr_encode_options *o = job->options;
+    lr_pooling pooling = {
+        .layout = job->layout,
+        .kernels = lr_model_kernels(job->model),
+        .projection = lr_model_projection(job->model),
+        .chunk = o->chunk,
+        .segment = o->segment,
+        .hop = o->hop,
+        .base = o->start == LR_TIME_NONE ? 0 : o->start,
+        .end = job->timeline->duration,
+        .dim = job->dim,
+    };
+    if (o->end != LR_TIME_NONE && o->end < pooling.end) pooling.end = o->end;
+    return pooling;
+}
+
 lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
                          const lr_encode_options *options, lr_error *err) {
     lr_status st = LR_OK;
@@ -101,6 +118,7 @@ lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
                 lr_model_info_of(model)->name);
     }
     LR_TRY(build_layout(job, err));
+    job->pooling = pooling_of(job);
     LR_TRY(lr_model_hash(model, job->model_hash, err));
     LR_TRY(lr_job_key(job, err));
     job->meter.last.duration = lr_time_seconds(job->timeline->duration);

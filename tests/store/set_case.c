@@ -45,7 +45,11 @@ static lr_status fill(lr_set_writer *w, const set_case *what, lr_error *err) {
         int32_t ids[5] = {2, 7, 8, 9, 1};
         double times[5] = {NAN, 0, 0, 1, NAN};
         float hidden[5 * 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-        LR_TRY(lr_set_tokens_begin(w, 5, 3, ids, times, err));
+        const lr_set_tensor tensors[] = {
+            {"time", {.dtype = LR_F64, .n_dims = 1, .dims = {5}, .data = times}},
+            {"input_ids", {.dtype = LR_I32, .n_dims = 1, .dims = {5}, .data = ids}},
+        };
+        LR_TRY(lr_set_tokens_begin(w, tensors, 2, 5, 3, err));
         LR_TRY(lr_set_tokens_rows(w, hidden, 2, err));
         LR_TRY(lr_set_tokens_rows(w, hidden + 6, 3, err));
     }

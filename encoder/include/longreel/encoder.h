@@ -169,6 +169,15 @@ double lr_backbone_flop(const lr_model *model, uint64_t n_tokens);
  * `dim` values -> L2 norm 1, into out [dim]. All in fp64 until the last rounding. */
 lr_status lr_project(const lr_model *model, const double *sum, uint64_t count, size_t dim, float *out,
                      lr_error *err);
+/* The same without the model at hand (saved tokens keep the matrix). */
+typedef struct lr_projection {
+    const float *matrix; /* [dim, hidden] */
+    size_t dim, hidden;
+    const char *source;  /* where the matrix comes from, for messages */
+} lr_projection;         /* a view: it lives as long as what it was taken from */
+lr_projection lr_model_projection(const lr_model *model);
+lr_status lr_projection_apply(const lr_projection *projection, const double *sum, uint64_t count,
+                              size_t dim, float *out, lr_error *err);
 
 /* ------------------------------------------------------------------ made models
  *

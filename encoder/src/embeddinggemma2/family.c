@@ -253,15 +253,10 @@ static lr_status embed_ids(const lr_model *model, const int32_t *ids, size_t cou
     return LR_OK;
 }
 
-static void project(const lr_model *model, const double *mean, double *vector)
+static const float *projection(const lr_model *model)
 {
     const eg2_text *text = model->text;
-    size_t d = model->backbone.hidden;
-    for (size_t i = 0; i < model->info.dim; i++) {
-        double sum = 0;
-        for (size_t j = 0; j < d; j++) sum += (double)text->projection[i * d + j] * mean[j];
-        vector[i] = sum;
-    }
+    return text->projection;
 }
 
 static const lr_task_prompt prompts[] = {
@@ -281,7 +276,7 @@ const lr_family lr_family_embeddinggemma2 = {
     .model_type = "embedding_gemma2",
     .open = eg2_open,
     .embed_ids = embed_ids,
-    .project = project,
+    .projection = projection,
     .vision = &eg2_vision_ops,
     .sound = &eg2_sound_ops,
     .prompts = prompts,
