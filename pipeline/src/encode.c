@@ -251,7 +251,7 @@ static void fill_result(lr_job *job) {
     r->tokens = job->layout->n_tokens;
     r->frames = job->layout->n_frames;
     r->sound_tokens = job->layout->n_sound_tokens;
-    r->n_warnings = job->timeline->n_warnings + job->n_damage + job->timeline->n_damage;
+    r->n_warnings = job->timeline->n_warnings + job->n_damage;
     r->duration = lr_time_seconds(job->timeline->duration);
     r->ranks = job->ranks;
     if (getrusage(RUSAGE_SELF, &usage) == 0) r->peak_bytes = (size_t)usage.ru_maxrss * 1024;
@@ -266,6 +266,7 @@ static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     if (job->options->save_stages) LR_TRY(lr_stage_store_create(&job->stages, err));
     job->meter.weight = towers_weight(job) + backbone_weight(job);
     LR_TRY(lr_comm_local_run(job->ranks, job->options->peer_timeout, rank_body, job, err));
+    LR_TRY(lr_job_settle_damage(job, err));
     fill_result(job);
     LR_TRY(lr_manifest_text(job, &manifest, err));
     st = lr_set_commit(job->writer, manifest, err);

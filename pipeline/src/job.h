@@ -106,6 +106,9 @@ lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
                          const lr_encode_options *options, lr_error *err);
 void lr_job_free(lr_job *job);
 lr_status lr_job_add_damage(lr_job *job, const lr_damage *damage, size_t count, lr_error *err);
+/* Once all ranks are through: job->damage takes the timeline's in, and each range stands there once,
+ * however many ranks and windows met it. */
+lr_status lr_job_settle_damage(lr_job *job, lr_error *err);
 
 /* towers.c: x [local tokens, hidden] of tokens [first, end) of the whole sequence: text rows, pictures
  * and sound of the spans that touch it. */

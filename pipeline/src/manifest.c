@@ -100,18 +100,15 @@ static const char *base_name(const char *path) {
 
 static json_t *damage_json(const lr_job *job) {
     json_t *all = json_array();
-    for (size_t pass = 0; all && pass < 2; pass++) {
-        const lr_damage *list = pass ? job->damage : job->timeline->damage;
-        size_t count = pass ? job->n_damage : job->timeline->n_damage;
-        for (size_t i = 0; i < count; i++) {
-            json_t *one = json_pack("{s:s, s:f, s:f, s:s}", "stream",
-                                    list[i].stream == LR_STREAM_VIDEO ? "video" : "audio", "start_s",
-                                    lr_time_seconds(list[i].start), "end_s",
-                                    lr_time_seconds(list[i].end), "what", list[i].what);
-            if (json_array_append_new(all, one) != 0) {
-                json_decref(all);
-                return NULL;
-            }
+    for (size_t i = 0; all && i < job->n_damage; i++) {
+        const lr_damage *d = &job->damage[i];
+        json_t *one = json_pack("{s:s, s:f, s:f, s:s}", "stream",
+                                d->stream == LR_STREAM_VIDEO ? "video" : "audio", "start_s",
+                                lr_time_seconds(d->start), "end_s", lr_time_seconds(d->end), "what",
+                                d->what);
+        if (json_array_append_new(all, one) != 0) {
+            json_decref(all);
+            return NULL;
         }
     }
     return all;

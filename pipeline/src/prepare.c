@@ -1,4 +1,5 @@
 /* From a path to everything that is known before decoding: timeline, layout, key. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "job.h"
@@ -153,4 +154,34 @@ lr_status lr_job_add_damage(lr_job *job, const lr_damage *damage, size_t count, 
     }
     pthread_mutex_unlock(&job->damage_lock);
     return st;
+}
+
+static int by_place(const void *a, const void *b) {
+    const lr_damage *x = a, *y = b;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    int kind = strcmp(x->what, y->what);
+    if (kind != 0) return kind;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+lr_status lr_job_settle_damage(lr_job *job, lr_error *err) {
+    const lr_timeline *line = job->timeline;
+    size_t kept = 0;
+    lr_status st = lr_job_add_damage(job, line->damage, line->n_damage, err);
+    if (st != LR_OK || job->n_damage == 0) return st;
+    qsort(job->damage, job->n_damage, sizeof *job->damage, by_place);
+    for (size_t i = 1; i < job->n_damage; i++) {
+        lr_damage *last = &job->damage[kept];
+        const lr_damage *next = &job->damage[i];
+        bool joins = next->stream == last->stream && strcmp(next->what, last->what) == 0 &&
+                     next->start <= last->end;
+        if (!joins) {
+            job->damage[++kept] = *next;
+        } else if (next->end > last->end) {
+            last->end = next->end;
+        }
+    }
+    job->n_damage = kept + 1;
+    return LR_OK;
 }
