@@ -126,7 +126,7 @@ static lr_status take_windows(lr_layout *layout, const int64_t *rows, lr_error *
 
 static lr_status take_layout(lr_saved_tokens *out, uint64_t n, lr_error *err) {
     lr_status st = LR_OK;
-    const lr_tensor *spans, *windows;
+    const lr_tensor *spans = NULL, *windows = NULL;
     lr_layout *layout = NULL;
     LR_TRY(find(out->file, "spans", LR_I64, 2, 0, SPAN_VALUES, &spans, err));
     LR_TRY(find(out->file, "windows", LR_I64, 2, 0, 2, &windows, err));
@@ -145,7 +145,7 @@ done:
 
 static lr_status take_tokens(lr_saved_tokens *out, const char *path, lr_error *err) {
     lr_status st = LR_OK;
-    const lr_tensor *hidden, *projection, *part;
+    const lr_tensor *hidden = NULL, *projection = NULL, *part = NULL;
     LR_TRY(find(out->file, "hidden", LR_F32, 2, 0, 0, &hidden, err));
     LR_TRY(find(out->file, "projection", LR_F32, 2, 0, hidden->dims[1], &projection, err));
     LR_TRY(find(out->file, "part", LR_I64, 1, 2, 0, &part, err));
