@@ -353,6 +353,32 @@ static void test_each_rank_does_its_share_and_sends_what_the_formula_says(void *
     free(directory);
 }
 
+/* Of a token a rank keeps its embedding and, of one layer, K and V; on a ring also q and o: all fp32.
+ * What grows by the chunk: a 64-byte header, a pointer and the list of its tiles. */
+static void test_memory_is_linear_and_as_planned(void **state)
+{
+    (void)state;
+    char *directory = lrt_path(LR_FIXTURES, "long");
+    lr_model *model = fixture_model(directory, fixture_kernels(LR_ISA_AUTO), false, false);
+    const size_t token = 32 + 2 * 2 * 16, ring = 2 * 4 * 32 + 2 * 4; /* floats */
+    for (int ranks = 1; ranks <= 4; ranks += 3) {
+        size_t bytes[2];
+        for (size_t i = 0; i < 2; i++) {
+            lr_error err = {0};
+            lr_partition partition;
+            const uint64_t n = i == 0 ? 65536 : 262144;
+            lrt_assert_ok(lr_partition_create(&partition, n, 1024, ranks, &err), &err);
+            lrt_assert_ok(lr_backbone_memory(model, &partition, 0, 2, &bytes[i], &err), &err);
+            lr_partition_free(&partition);
+        }
+        double share = (double)(bytes[1] - bytes[0]) / ((262144 - 65536) / (double)ranks);
+        double exact = 4 * (double)(ranks == 1 ? token : token + ring);
+        assert_true(share >= exact && share < exact + 1);
+    }
+    lr_model_close(model);
+    free(directory);
+}
+
 typedef struct failing_run {
     const lr_model *model;
     float *x;
@@ -446,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_bytes_are_equal_for_every_schedule),
         cmocka_unit_test(test_the_chunk_changes_no_more_than_rounding),
         cmocka_unit_test(test_each_rank_does_its_share_and_sends_what_the_formula_says),
+        cmocka_unit_test(test_memory_is_linear_and_as_planned),
         cmocka_unit_test(test_forward_survives_each_failed_allocation),
         cmocka_unit_test(test_a_cancelled_run_stops),
         cmocka_unit_test(test_a_vector_that_is_zero_or_not_finite_is_an_error),

@@ -350,6 +350,71 @@ static void test_wrong_tensors_are_named_with_both_shapes(void **state)
     lrt_remove_temp_dir(dir);
 }
 
+/* The fixture's model with biases of `value` in every attention layer. */
+static void add_biases(const char *dir, float value)
+{
+    lr_error err = {0};
+    lr_checkpoint *checkpoint = NULL;
+    char *source = lrt_path(LR_FIXTURES, "textonly/model.safetensors");
+    char *path = lrt_path(dir, "model.safetensors"), names[16][96];
+    lrt_assert_ok(lr_checkpoint_open_file(&checkpoint, source, &err), &err);
+    size_t count = lr_checkpoint_count(checkpoint);
+    lr_named_tensor *tensors = calloc(count + 16, sizeof *tensors);
+    float values[128];
+    assert_non_null(tensors);
+    for (size_t i = 0; i < 128; i++) values[i] = value;
+    for (size_t i = 0; i < count; i++) {
+        tensors[i].name = lr_checkpoint_name(checkpoint, i);
+        tensors[i].tensor = *lr_checkpoint_find(checkpoint, tensors[i].name);
+    }
+    for (size_t i = 0; i < 16; i++) {
+        lr_named_tensor *bias = &tensors[count + i];
+        (void)snprintf(names[i], sizeof names[i], "language_model.layers.%zu.self_attn.%c_proj.%s",
+                       i / 4, "qkvo"[i % 4], "weight");
+        size_t rows = lr_checkpoint_find(checkpoint, names[i])->dims[0];
+        assert_true(rows <= 128);
+        (void)snprintf(strrchr(names[i], '.'), 8, ".bias");
+        *bias = (lr_named_tensor){names[i], {.dtype = LR_F32, .n_dims = 1, .dims = {rows},
+                                             .data = values}};
+    }
+    lrt_assert_ok(lr_safetensors_write(path, tensors, count + 16, &err), &err);
+    lr_checkpoint_close(checkpoint);
+    free(tensors);
+    free(source);
+    free(path);
+}
+
+static void hidden_of(const char *dir, float *x, size_t n)
+{
+    lr_model *model = fixture_model(dir, fixture_kernels(LR_ISA_AUTO), false, false);
+    size_t count = n * lr_model_info_of(model)->hidden;
+    for (size_t i = 0; i < count; i++) x[i] = (float)(i * 7 % 31) / 16 - 1;
+    fixture_forward(model, x, n, 16, 1, 1, LR_SCHEDULE_AUTO, NULL, NULL);
+    lr_model_close(model);
+}
+
+static void test_attention_biases_are_added_where_the_config_says_so(void **state)
+{
+    (void)state;
+    float plain[40 * 32], zero[40 * 32], biased[40 * 32];
+    char *dir = copy_of("textonly");
+    hidden_of(dir, plain, 40);
+    json_t *config = load_config(dir);
+    edit(config, "text_config", "attention_bias", "true");
+    replace_config(dir, config);
+    json_decref(config);
+    add_biases(dir, 0);
+    hidden_of(dir, zero, 40);
+    add_biases(dir, 0.5f);
+    hidden_of(dir, biased, 40);
+    for (size_t i = 0; i < 40 * 32; i++) {
+        assert_true(plain[i] == zero[i]); /* -0 + 0 is 0: equal, though not to the bit */
+        assert_true(isfinite(biased[i]));
+    }
+    assert_memory_not_equal(plain, biased, sizeof plain);
+    lrt_remove_temp_dir(dir);
+}
+
 static lr_status open_once(void *arg, lr_error *err)
 {
     lr_model *model = NULL;
@@ -448,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_a_model_without_towers_opens_and_says_so),
         cmocka_unit_test(test_prompts_are_the_checkpoints_own),
         cmocka_unit_test(test_wrong_tensors_are_named_with_both_shapes),
+        cmocka_unit_test(test_attention_biases_are_added_where_the_config_says_so),
         cmocka_unit_test(test_open_survives_each_failed_allocation),
         cmocka_unit_test(test_a_small_made_model_loads_runs_and_repeats),
         cmocka_unit_test(test_making_survives_each_failed_allocation),

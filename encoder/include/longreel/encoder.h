@@ -136,10 +136,10 @@ lr_status lr_embed_ids(const lr_model *model, const int32_t *ids, size_t count, 
                        lr_error *err);
 
 typedef struct lr_backbone_stats {
-    uint64_t query_rows;   /* rows of attention computed by this rank, summed over layers */
+    uint64_t query_rows;   /* tokens whose attention this rank computed, summed over layers */
     lr_ring_stats ring;    /* summed over layers */
     size_t arena_bytes;    /* work memory of this rank */
-    double seconds_attention, seconds_linear, seconds_exchange;
+    double seconds_attention, seconds_linear, seconds_exchange; /* mean over the rank's threads */
 } lr_backbone_stats;
 
 typedef struct lr_backbone_run {
