@@ -8,7 +8,7 @@ LR_BUILD_PACKAGES=(
     libjansson-dev libyajl-dev libxxhash-dev libpng-dev libopenblas-dev
 )
 LR_TEST_PACKAGES=(
-    libcmocka-dev ffmpeg
+    libcmocka-dev ffmpeg jq
 )
 
 # lr_install_packages NAME...: installs what is missing; with nothing to install it needs no rights
@@ -43,12 +43,13 @@ lr_install_packages() {
     fi
 }
 
-# lr_configure PRESET DIRECTORY: with Ninja where it is found; a directory configured before keeps
-# its generator.
+# lr_configure PRESET DIRECTORY [OPTION...]: with Ninja where it is found; a directory configured
+# before keeps its generator.
 lr_configure() {
-    local generator=()
-    if [ ! -e "$2/CMakeCache.txt" ] && command -v ninja >/dev/null; then
+    local preset=$1 directory=$2 generator=()
+    shift 2
+    if [ ! -e "$directory/CMakeCache.txt" ] && command -v ninja >/dev/null; then
         generator=(-G Ninja)
     fi
-    cmake --preset "$1" -B "$2" "${generator[@]}"
+    cmake --preset "$preset" -B "$directory" "${generator[@]}" "$@"
 }
