@@ -28,21 +28,11 @@ void fixture_close(fixture *f)
     free(f->directory);
 }
 
-static const lr_tensor *find(const fixture *f, const char *case_name, const char *name)
+const lr_tensor *fixture_tensor(const fixture *f, const char *case_name, const char *name)
 {
     char full[128];
     (void)snprintf(full, sizeof full, "%s/%s", case_name, name);
-    return lr_checkpoint_find(f->expected, full);
-}
-
-bool fixture_has(const fixture *f, const char *case_name, const char *name)
-{
-    return find(f, case_name, name) != NULL;
-}
-
-const lr_tensor *fixture_tensor(const fixture *f, const char *case_name, const char *name)
-{
-    const lr_tensor *tensor = find(f, case_name, name);
+    const lr_tensor *tensor = lr_checkpoint_find(f->expected, full);
     if (!tensor) fail_msg("%s: no tensor %s/%s", f->directory, case_name, name);
     return tensor;
 }

@@ -18,9 +18,8 @@ typedef struct fixture {
 void fixture_open(fixture *out, const char *name);
 void fixture_close(fixture *f);
 
-/* The tensor "<case>/<name>"; fixture_has tells whether it is there. */
+/* The tensor "<case>/<name>". */
 const lr_tensor *fixture_tensor(const fixture *f, const char *case_name, const char *name);
-bool fixture_has(const fixture *f, const char *case_name, const char *name);
 const char *fixture_text(const json_t *value, const char *key);
 size_t fixture_size(const json_t *value, const char *key);
 
