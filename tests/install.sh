@@ -35,6 +35,14 @@ fi
 result=$(LD_LIBRARY_PATH=$(pkg-config --variable=libdir longreel) "$dir/user")
 [ "$result" = 6.0 ] || { echo "unexpected: $result" >&2; exit 1; }
 
+# The README's example and the samples' program compile as they are told to.
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+sed -n '/^```c$/,/^```$/{/^```/d;p}' "$source/README.md" >"$dir/example.c"
+[ -s "$dir/example.c" ] || { echo "README.md has no example" >&2; exit 1; }
+for program in "$dir/example.c" "$source/samples/3_library.c"; do
+    "$cc" -std=c11 -Wall -Wextra -Werror "$program" -o "$dir/program" "${options[@]}"
+done
+
 # Every header that is installed stands on its own for that user too.
 read -ra includes < <(pkg-config --cflags longreel)
 for header in "$(pkg-config --variable=includedir longreel)"/longreel/*.h; do
