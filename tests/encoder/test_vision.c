@@ -169,6 +169,29 @@ static void test_vision_gives_the_same_bits_on_any_number_of_threads(void **stat
     check_pools("odd", 12, LR_GEMM_OPENBLAS);
 }
 
+/* The largest budget, 1120 soft tokens of 3 x 3 patches, whole panels of keys and whole tiles; and one
+ * column more, so that neither is. */
+static void test_vision_of_ten_thousand_patches_gives_the_same_bits_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    tower_fixture fixture;
+    lrt_random random;
+    lrt_random_init(&random, 4);
+    fixture_open(&fixture, "regular", NULL);
+    lr_frame frame = random_frame(&random, 640, 480);
+    for (int columns = 40; columns <= 41; columns++) {
+        size_t floats = (size_t)columns * 28 * lr_model_info_of(fixture.model)->hidden;
+        float *one = test_calloc(floats, sizeof *one), *many = test_calloc(floats, sizeof *many);
+        encode_with(&fixture, 1, columns * 12, 28 * 12, &frame, one);
+        encode_with(&fixture, 3, columns * 12, 28 * 12, &frame, many);
+        assert_memory_equal(one, many, floats * sizeof *one);
+        test_free(one);
+        test_free(many);
+    }
+    test_free(frame.rgb);
+    fixture_close(&fixture);
+}
+
 static void test_a_vision_gives_the_same_bits_after_frames_of_other_sizes(void **state)
 {
     (void)state;
@@ -358,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_vision_in_scalar_kernels_equals_the_reference),
         cmocka_unit_test(test_vision_through_openblas_equals_the_reference),
         cmocka_unit_test(test_vision_gives_the_same_bits_on_any_number_of_threads),
+        cmocka_unit_test(test_vision_of_ten_thousand_patches_gives_the_same_bits_on_any_number_of_threads),
         cmocka_unit_test(test_a_vision_gives_the_same_bits_after_frames_of_other_sizes),
         cmocka_unit_test(test_sizes_that_the_tower_cannot_take_are_named),
         cmocka_unit_test(test_a_frame_too_large_to_resize_is_refused),
