@@ -16,6 +16,11 @@
 #define MANIFEST_LIMIT ((size_t)256 << 20)
 #define ROWS_LIMIT ((size_t)1 << 31)
 
+/* jansson gives no text when memory runs out. */
+static bool no_memory(const json_error_t *why) {
+    return why->text[0] == '\0' || json_error_code(why) == json_error_out_of_memory;
+}
+
 static lr_status load_json(const char *path, size_t limit, char **text, json_t **root, lr_error *err) {
     size_t bytes;
     json_error_t why;
@@ -23,6 +28,9 @@ static lr_status load_json(const char *path, size_t limit, char **text, json_t *
     if (st != LR_OK) return st;
     *root = json_loadb(*text, bytes, JSON_REJECT_DUPLICATES, &why);
     if (*root) return LR_OK;
+    if (no_memory(&why)) {
+        return lr_fail(err, LR_E_NOMEM, "out of memory: %s", path);
+    }
     return lr_fail(err, LR_E_FORMAT, "%s: line %d: %s", path, why.line, why.text);
 }
 
@@ -91,7 +99,11 @@ static lr_status read_rows(lr_set *set, const char *name, size_t count, row_call
     for (char *line = text; *line; i++) {
         char *end = strchr(line, '\n');
         size_t length = end ? (size_t)(end - line) : strlen(line);
-        json_t *row = json_loadb(line, length, 0, NULL);
+        json_error_t why;
+        json_t *row = json_loadb(line, length, 0, &why);
+        if (!row && no_memory(&why)) {
+            LR_FAIL(LR_E_NOMEM, "out of memory: %s", path);
+        }
         bool good = row && i < count && one(set, row, i);
         json_decref(row);
         if (!good) LR_FAIL(LR_E_FORMAT, "%s: line %zu is not such a row", path, i + 1);

@@ -261,6 +261,7 @@ static lr_status write_manifest(lr_set_writer *w, const char *text, lr_error *er
     lr_out out = {0};
     json_error_t why;
     json_t *manifest = json_loads(text, 0, &why);
+    if (!manifest && why.text[0] == '\0') LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     if (!manifest) LR_FAIL(LR_E_INTERNAL, "the manifest is no JSON: %s", why.text);
     LR_TRY(hash_files(w, manifest, err));
     LR_TRY(open_in(w, "manifest.json", &out, err));
