@@ -19,7 +19,7 @@ usage() {
 # absolute NAME: a path given by the user, seen from where they stand
 absolute() { case $1 in /*) echo "$1" ;; *) echo "$here/$1" ;; esac; }
 
-dir=${LR_BUILD_DIR:-$PWD/build}/samples
+dir=${LR_BUILD_DIR:-build}/samples
 model='' out=$dir/out
 while getopts m:o: option; do
     case $option in
@@ -42,6 +42,7 @@ packages=("${LR_BUILD_PACKAGES[@]}")
 lr_install_packages "${packages[@]}"
 
 say "Build"
+mkdir -p "$dir"
 lr_configure release "$dir" -DLR_TESTS=OFF -DLR_WERROR=OFF >"$dir.log" 2>&1 ||
     { cat "$dir.log" >&2; exit 1; }
 cmake --build "$dir" -j "${LR_JOBS:-$(nproc)}"
@@ -76,7 +77,7 @@ if [ -z "$model" ]; then
 fi
 
 say "Encode: the whole recording as one sequence, over two ranks"
-run "$longreel" encode "$recording" -m "$model" -o "$out" --ranks 2
+run "$longreel" encode "$recording" -m "$model" -o "$out" --ranks 2 --force
 set=$out/${recording##*/}
 
 say "What is in the set"
