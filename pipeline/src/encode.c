@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "job.h"
 
@@ -237,12 +238,13 @@ done:
 
 static lr_status refuse_what_does_not_fit(const lr_job *job, lr_error *err) {
     lr_plan plan;
-    lr_status st = lr_plan_of_job(job, &plan, err);
+    double total;
+    lr_status st = lr_plan_of_job(job, &plan, &total, err);
     if (st != LR_OK || plan.fits) return st;
     return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.1f GB and %.1f GB are free: use "
                    "--context 8192 (windows), a smaller --soft-tokens or --fps, or --start and --end "
-                   "for a part", (unsigned long long)plan.tokens,
-                   (double)plan.bytes_per_rank * job->ranks / 1e9, (double)plan.bytes_available / 1e9);
+                   "for a part", (unsigned long long)plan.tokens, total / 1e9,
+                   (double)plan.bytes_available / 1e9);
 }
 
 static void fill_result(lr_job *job) {
@@ -258,6 +260,31 @@ static void fill_result(lr_job *job) {
     r->seconds = lr_seconds_since(&job->meter.begin);
 }
 
+static bool set_holds(const char *set_path, const char *name) {
+    char *path = NULL;
+    bool there = lr_format(&path, NULL, "%s/%s", set_path, name) == LR_OK && access(path, F_OK) == 0;
+    lr_free(path);
+    return there;
+}
+
+/* The set that is there is of the same work; what was to be saved beside the vectors must be in it. */
+static lr_status take_finished(lr_job *job, const char *set_path, lr_error *err) {
+    lr_set *set = NULL;
+    const lr_encode_options *o = job->options;
+    bool tokens = o->save_tokens && !set_holds(set_path, "tokens.safetensors");
+    if (tokens || (o->save_stages && !set_holds(set_path, "stages"))) {
+        return lr_fail(err, LR_E_EXISTS, "%s is finished, but was made without --save %s; --force makes it "
+                       "again", set_path, tokens ? "tokens" : "stages");
+    }
+    lr_status st = lr_set_open(&set, set_path, err);
+    if (st != LR_OK) return st;
+    job->result->skipped = true;
+    job->result->segments = lr_set_info_of(set)->n_segments;
+    lr_set_close(set);
+    fill_result(job);
+    return LR_OK;
+}
+
 static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     lr_status st = LR_OK;
     char *manifest = NULL;
@@ -269,6 +296,7 @@ static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     LR_TRY(lr_job_settle_damage(job, err));
     fill_result(job);
     LR_TRY(lr_manifest_text(job, &manifest, err));
+    LR_TRY(lr_cancel_check(job->options->cancel, err));
     st = lr_set_commit(job->writer, manifest, err);
     job->writer = NULL;
 done:
@@ -288,12 +316,7 @@ lr_status lr_encode_recording(lr_model *model, const char *recording, const char
     job.result = result;
     LR_TRY(LR_NEW(&result->work, (size_t)job.ranks, "the account of the ranks' work", err));
     if (!options->force) LR_TRY(lr_look_for_set(set_path, job.key, &done, err));
-    if (done) {
-        result->skipped = true;
-        fill_result(&job);
-    } else {
-        LR_TRY(run_job(&job, set_path, err));
-    }
+    LR_TRY(done ? take_finished(&job, set_path, err) : run_job(&job, set_path, err));
 done:
     lr_job_free(&job);
     if (st != LR_OK) lr_encode_result_free(result);

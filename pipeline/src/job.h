@@ -148,7 +148,8 @@ lr_status lr_tokens_open(lr_saved_tokens *out, const char *path, lr_error *err);
 void lr_tokens_close(lr_saved_tokens *tokens);
 
 /* plan.c */
-lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, lr_error *err);
+/* *total: bytes of all ranks together. */
+lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, double *total, lr_error *err);
 
 /* manifest.c */
 void lr_json_text_free(char *text);

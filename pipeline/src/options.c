@@ -1,3 +1,4 @@
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,9 +94,33 @@ lr_status lr_check_model_options(const lr_encode_options *options, const lr_mode
     return LR_OK;
 }
 
+/* Is there anything in a recording that the model can encode? */
+static lr_status check_towers(const lr_encode_options *options, const lr_model_info *info,
+                              lr_error *err) {
+    if (!options->video && !options->audio) {
+        return lr_fail(err, LR_E_USAGE, "--no-video together with --no-audio leaves nothing to encode");
+    }
+    if (!info->has_vision && !info->has_audio) {
+        return lr_fail(err, LR_E_USAGE, "%s has neither a vision nor a sound tower: it cannot encode "
+                       "recordings", info->name);
+    }
+    if (!options->audio && !info->has_vision) {
+        return lr_fail(err, LR_E_USAGE, "--no-audio: %s has no vision tower, which leaves nothing to encode",
+                       info->name);
+    }
+    if (!options->video && !info->has_audio) {
+        return lr_fail(err, LR_E_USAGE, "--no-video: %s has no sound tower, which leaves nothing to encode",
+                       info->name);
+    }
+    return LR_OK;
+}
+
 lr_status lr_encode_check(const lr_encode_options *options, const lr_model *model, lr_error *err) {
     if (options->fps.num <= 0 || options->fps.den <= 0) {
         return lr_fail(err, LR_E_USAGE, "--fps must be greater than 0");
+    }
+    if (options->fps.num > INT32_MAX || options->fps.den > INT32_MAX) {
+        return lr_fail(err, LR_E_USAGE, "--fps: numerator and denominator must be below 2147483648");
     }
     if (options->segment <= 0) return lr_fail(err, LR_E_USAGE, "--segment must be greater than 0");
     if (options->hop <= 0) return lr_fail(err, LR_E_USAGE, "--hop must be greater than 0");
@@ -108,17 +133,27 @@ lr_status lr_encode_check(const lr_encode_options *options, const lr_model *mode
     if (options->threads < 0 || options->threads > 4096) {
         return lr_fail(err, LR_E_USAGE, "--threads must be between 1 and 4096");
     }
+    if (!(options->peer_timeout >= 0) || isinf(options->peer_timeout)) {
+        return lr_fail(err, LR_E_USAGE, "--peer-timeout must be 0 (none) or a number of seconds");
+    }
+    if (options->audio_track < -1) {
+        return lr_fail(err, LR_E_USAGE, "--audio-track must be a number from 0 on, or -1 for the default");
+    }
+    if (options->start != LR_TIME_NONE && options->start < 0) {
+        return lr_fail(err, LR_E_USAGE, "--start must not be negative");
+    }
+    if (options->end != LR_TIME_NONE && options->end <= 0) {
+        return lr_fail(err, LR_E_USAGE, "--end must be greater than 0");
+    }
     if (options->start != LR_TIME_NONE && options->end != LR_TIME_NONE &&
         options->start >= options->end) {
         return lr_fail(err, LR_E_USAGE, "--start must lie before --end");
     }
-    if (!options->video && !options->audio) {
-        return lr_fail(err, LR_E_USAGE, "--no-video together with --no-audio leaves nothing to encode");
-    }
     if (options->save_stages && options->ranks > 1) {
         return lr_fail(err, LR_E_USAGE, "--save stages looks into one rank; use --ranks 1 with it");
     }
-    return lr_check_model_options(options, lr_model_info_of(model), err);
+    lr_status st = check_towers(options, lr_model_info_of(model), err);
+    return st == LR_OK ? lr_check_model_options(options, lr_model_info_of(model), err) : st;
 }
 
 void lr_encode_result_free(lr_encode_result *result) {

@@ -48,6 +48,18 @@ done:
     return st;
 }
 
+/* A frame rate so high that not even the ids fit, seen before minutes are spent on laying them out. */
+static lr_status refuse_too_many_frames(const lr_layout_input *in, lr_error *err) {
+    size_t available = lr_memory_available(), tokens, bytes;
+    if (lr_mul_size((size_t)in->n_frames, (size_t)in->frame_soft, &tokens) &&
+        lr_mul_size(tokens, sizeof(int32_t), &bytes) && (available == 0 || bytes <= available)) {
+        return LR_OK;
+    }
+    return lr_fail(err, LR_E_USAGE, "%lld frames of %llu tokens do not fit in memory (%.1f GB are free): use "
+                   "a smaller --fps, or --start and --end for a part", (long long)in->n_frames,
+                   (unsigned long long)in->frame_soft, (double)available / 1e9);
+}
+
 static lr_status build_layout(lr_job *job, lr_error *err) {
     lr_status st = LR_OK;
     const lr_encode_options *o = job->options;
@@ -69,6 +81,7 @@ static lr_status build_layout(lr_job *job, lr_error *err) {
                                &in.frame_width, &in.frame_height, &in.frame_soft, err));
         in.n_frames = line->video.n_frames;
         in.video_end = line->video.end;
+        LR_TRY(refuse_too_many_frames(&in, err));
         LR_TRY(frame_times(job, in.n_frames, &times, &pts, err));
         in.frame_time = times;
         in.frame_pts = pts;
