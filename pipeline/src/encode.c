@@ -216,8 +216,9 @@ static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err) {
     }
     for (size_t w = 0; w < job->layout->n_windows; w++) {
         if (comm->rank == 0) {
+            lr_meter_window(&job->meter, w, job->layout->n_windows);
             lr_meter_stage(&job->meter, LR_STAGE_TOWERS,
-                           job->layout->n_frames / job->layout->n_windows + 1,
+                           lr_towers_units(job->layout, &job->layout->windows[w]),
                            towers_weight(job) / (double)job->layout->n_windows);
         }
         LR_TRY(lr_comm_barrier(comm, err));

@@ -23,6 +23,7 @@ typedef struct lr_meter { /* progress of all ranks together */
     atomic_uint_fast64_t units_done; /* of the stage at hand */
     uint64_t units;
     double spent_weight, stage_weight, weight; /* predicted work, for the time left */
+    size_t window, windows; /* the one at hand, of how many */
 } lr_meter;
 
 /* pool.c: sums over tokens.
@@ -97,6 +98,8 @@ lr_status lr_check_model_options(const lr_encode_options *options, const lr_mode
 lr_status lr_meter_init(lr_meter *meter, const lr_encode_options *options, const char *recording,
                         lr_error *err);
 void lr_meter_free(lr_meter *meter);
+/* Window w of n, before its first stage. */
+void lr_meter_window(lr_meter *meter, size_t w, size_t n);
 /* Begins a stage of `units` pieces that is expected to take `weight` of the whole. */
 void lr_meter_stage(lr_meter *meter, lr_stage stage, uint64_t units, double weight);
 void lr_meter_add(lr_meter *meter, uint64_t units);
@@ -112,6 +115,7 @@ lr_status lr_job_settle_damage(lr_job *job, lr_error *err);
 
 /* towers.c: x [local tokens, hidden] of tokens [first, end) of the whole sequence: text rows, pictures
  * and sound of the spans that touch it. */
+uint64_t lr_towers_units(const lr_layout *layout, const lr_window *window); /* of the progress */
 lr_status lr_job_towers(lr_job *job, const lr_worker *worker, uint64_t first, uint64_t end, float *x,
                         struct lr_rank_work *work, lr_error *err);
 

@@ -29,10 +29,22 @@ static void report(lr_meter *meter, double done, bool always) {
     if (!always && elapsed - p->elapsed < 0.1) return;
     p->elapsed = elapsed;
     p->done = done;
-    if (p->stage == LR_STAGE_TOWERS) p->recording_seconds = done * p->duration;
-    double share = meter->spent_weight + done * meter->stage_weight;
-    p->remaining = share > 0.02 && meter->weight > 0 ? elapsed * (meter->weight - share) / share : -1;
+    if (p->stage >= LR_STAGE_TOWERS) {
+        double of_window = p->stage == LR_STAGE_TOWERS ? done : 1;
+        p->recording_seconds = ((double)meter->window + of_window) / (double)meter->windows * p->duration;
+    }
+    double spent = meter->spent_weight + done * meter->stage_weight;
+    double share = meter->weight > 0 ? spent / meter->weight : 0;
+    if (share > 1) share = 1; /* by rounding */
+    p->remaining = share > 0.02 ? elapsed * (1 - share) / share : -1;
     if (meter->callback) meter->callback(meter->arg, p);
+}
+
+void lr_meter_window(lr_meter *meter, size_t w, size_t n) {
+    pthread_mutex_lock(&meter->lock);
+    meter->window = w;
+    meter->windows = n;
+    pthread_mutex_unlock(&meter->lock);
 }
 
 void lr_meter_stage(lr_meter *meter, lr_stage stage, uint64_t units, double weight) {
@@ -40,7 +52,6 @@ void lr_meter_stage(lr_meter *meter, lr_stage stage, uint64_t units, double weig
     meter->spent_weight += meter->stage_weight;
     meter->stage_weight = weight;
     meter->last.stage = stage;
-    if (stage > LR_STAGE_TOWERS) meter->last.recording_seconds = meter->last.duration;
     meter->units = units;
     atomic_store(&meter->units_done, 0);
     report(meter, 0, true);

@@ -4,6 +4,20 @@
 
 #include "job.h"
 
+/* What a soft token costs, for the progress: one of a picture about five times one of sound
+ * (multiply-adds of the published towers). */
+#define PICTURE_UNITS 5
+#define SOUND_UNITS 1
+
+uint64_t lr_towers_units(const lr_layout *layout, const lr_window *window) {
+    uint64_t units = 0;
+    for (size_t i = 0; i < window->n_spans; i++) {
+        const lr_span *span = &layout->spans[window->first_span + i];
+        units += span->soft_count * (span->kind == LR_SPAN_FRAME ? PICTURE_UNITS : SOUND_UNITS);
+    }
+    return units ? units : 1;
+}
+
 typedef struct slice { /* of one rank */
     lr_job *job;
     const lr_worker *worker;
@@ -74,7 +88,7 @@ static lr_status encode_picture(const slice *s, picture_run *run, const lr_span 
     run->substituted = frame.substituted;
     keep_soft(s, span->soft_first, span->soft_count, run->soft);
     s->work->frames_encoded++;
-    lr_meter_add(&s->job->meter, 1);
+    lr_meter_add(&s->job->meter, span->soft_count * PICTURE_UNITS);
 done:
     return st;
 }
@@ -134,7 +148,7 @@ static lr_status take_sound(void *arg, uint64_t first_token, uint64_t count, con
         }
         if (span->source + span->soft_count <= first_token + count) run->span = i + 1;
     }
-    lr_meter_add(&s->job->meter, 0);
+    lr_meter_add(&s->job->meter, count * SOUND_UNITS);
     return LR_OK;
 }
 
