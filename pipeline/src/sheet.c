@@ -19,7 +19,7 @@
 #define GAP 14       /* between thumbnails */
 #define NOTE_LINES 4
 
-static const lr_color paper = 0xffffff, ink = 0x161b22, soft = 0x6a7280, rule = 0xd9dde3, pale = 0xeceff3,
+static const lr_color paper = 0xffffff, ink = 0x161b22, soft = 0x6a7280, rule = 0xd9dde3, pale = 0xeceff3, none = 0xdfe3e8,
                       accent = 0x2563a8, light = 0xa9cbe8, warn = 0xc2410c, warn_pale = 0xfdf1e7;
 
 static const lr_font title_font = {36, true, ink}, heading_font = {24, true, ink},
@@ -114,8 +114,9 @@ static void collect_facts(const sheet_state *s, fact facts[8]) {
     snprintf(facts[4].value, sizeof facts[4].value, "%s", set->model_name);
     snprintf(facts[5].value, sizeof facts[5].value, "%s",
              count_text(json_integer_value(json_object_get(s->sheet->manifest, "tokens")), a));
-    bool full = strcmp(set->context, "full") == 0;
-    snprintf(facts[6].value, sizeof facts[6].value, full ? "whole recording" : "%s tokens", set->context);
+    json_int_t context = json_integer_value(option(s, "context"));
+    snprintf(facts[6].value, sizeof facts[6].value, context ? "%s tokens" : "whole recording",
+             count_text(context, a));
     snprintf(facts[7].value, sizeof facts[7].value, "%zu values", set->dim);
 }
 
@@ -131,7 +132,7 @@ static lr_status draw_title(sheet_state *s, lr_error *err) {
     collect_facts(s, facts);
     for (int i = 0; i < 8; i++) {
         double x = MARGIN + i % 4 * (INSIDE / 4.0), y = s->y + i / 4 * 78;
-        lr_text_draw(s->canvas, &small_font, x, y + 15, LR_LEFT, facts[i].name);
+        LR_TRY(draw_fitted(s, &small_font, x, y + 15, INSIDE / 4.0 - 18, facts[i].name, err));
         LR_TRY(draw_fitted(s, &value_font, x, y + 47, INSIDE / 4.0 - 18, facts[i].value, err));
     }
     s->y += FACTS;
@@ -270,8 +271,7 @@ static void draw_times(const sheet_state *s, int y) {
         char text[32];
         double x = x_of(s, t), half = lr_text_width(&label_font, clock_text(t, s->hours, text)) / 2;
         lr_canvas_fill(s->canvas, (int)lround(x) - 1, y, 2, 8, soft);
-        if (x + half > WIDTH - MARGIN / 2) continue;
-        lr_text_draw(s->canvas, &label_font, x, y + 38, LR_MIDDLE, text);
+        lr_text_draw(s->canvas, &label_font, fmin(x, WIDTH - 12 - half), y + 38, LR_MIDDLE, text);
     }
 }
 
@@ -349,14 +349,17 @@ static double draw_key(const sheet_state *s, double right, lr_color color, const
 static void draw_loudness(sheet_state *s) {
     const lr_loudness *loud = &s->sheet->loudness;
     draw_heading(s, "Loudness", NULL);
-    draw_key(s, draw_key(s, WIDTH - MARGIN, light, "peak"), accent, "mean");
+    bool gaps = false;
+    for (size_t i = 0; i < loud->count; i++) gaps = gaps || isnan(loud->mean[i]);
+    double right = gaps ? draw_key(s, WIDTH - MARGIN, none, "no sound") : WIDTH - MARGIN;
+    draw_key(s, draw_key(s, right, light, "peak"), accent, "mean");
     s->y += HEADING;
     lr_canvas_fill(s->canvas, AXIS, s->y, LR_SHEET_COLUMNS, LOUD_HEIGHT, 0xf7f8fa);
     for (int i = 0; i < LR_SHEET_COLUMNS && (size_t)i < loud->count; i++) {
         int peak = loud_rows((double)loud->peak[i]), mean = loud_rows((double)loud->mean[i]);
         lr_canvas_fill(s->canvas, AXIS + i, s->y + LOUD_HEIGHT - peak, 1, peak, light);
         lr_canvas_fill(s->canvas, AXIS + i, s->y + LOUD_HEIGHT - mean, 1, mean, accent);
-        if (isnan(loud->mean[i])) lr_canvas_fill(s->canvas, AXIS + i, s->y, 1, LOUD_HEIGHT, pale);
+        if (isnan(loud->mean[i])) lr_canvas_fill(s->canvas, AXIS + i, s->y, 1, LOUD_HEIGHT, none);
     }
     for (int level = 0; level >= -60; level -= 20) {
         char text[32];
