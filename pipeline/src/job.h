@@ -61,6 +61,13 @@ lr_status lr_pooler_add(lr_pooler *pooler, const lr_window *window, const double
 /* Writes recording, segments and frames to the set; *segments: how many have tokens. */
 lr_status lr_pooler_write(lr_pooler *pooler, lr_set_writer *writer, uint64_t *segments, lr_error *err);
 
+/* sound_track.c: the sound decoded once, where several slices want it */
+typedef struct lr_sound_track {
+    pthread_mutex_t lock;
+    bool ready;
+    int fd; /* of a file without a name; -1 until the first slice asked */
+} lr_sound_track;
+
 typedef struct lr_job {
     lr_model *model;
     const lr_encode_options *options; /* checked; dim, ranks, threads and soft_tokens filled in */
@@ -77,6 +84,8 @@ typedef struct lr_job {
     lr_encode_result *result;
     lr_stage_store *stages; /* NULL unless asked for */
     lr_meter meter;
+
+    lr_sound_track sound;
 
     pthread_mutex_t damage_lock;
     lr_damage *damage;      /* met while decoding, by all ranks */
@@ -112,6 +121,12 @@ lr_status lr_job_add_damage(lr_job *job, const lr_damage *damage, size_t count, 
 /* Once all ranks are through: job->damage takes the timeline's in, and each range stands there once,
  * however many ranks and windows met it. */
 lr_status lr_job_settle_damage(lr_job *job, lr_error *err);
+
+lr_status lr_sound_track_init(lr_sound_track *track, lr_error *err);
+void lr_sound_track_free(lr_sound_track *track);
+/* Samples [first, first + capacity) of the track, fewer at its end; decodes it all on the first call. */
+lr_status lr_sound_track_read(lr_job *job, lr_cancel *cancel, int64_t first, float *samples,
+                              size_t capacity, size_t *count, lr_error *err);
 
 /* towers.c: x [local tokens, hidden] of tokens [first, end) of the whole sequence: text rows, pictures
  * and sound of the spans that touch it. */

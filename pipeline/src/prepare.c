@@ -125,6 +125,7 @@ lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
     fill_options(job, filled);
     LR_TRY(lr_meter_init(&job->meter, options, recording, err));
     if (pthread_mutex_init(&job->damage_lock, NULL) != 0) LR_FAIL(LR_E_NOMEM, "no mutex");
+    LR_TRY(lr_sound_track_init(&job->sound, err));
     lr_meter_stage(&job->meter, LR_STAGE_INDEX, 1, 0);
     LR_TRY(open_recording(job, recording, err));
     if (!job->timeline->has_video && !job->timeline->has_audio) {
@@ -135,7 +136,7 @@ lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
     job->pooling = pooling_of(job);
     LR_TRY(lr_model_hash(model, job->model_hash, err));
     LR_TRY(lr_job_key(job, err));
-    job->meter.last.duration = lr_time_seconds(job->timeline->duration);
+    job->meter.last.duration = lr_time_seconds(job->pooling.end - job->pooling.base);
     job->seconds_index = lr_seconds_since(&begin);
 done:
     return st;
@@ -150,6 +151,7 @@ void lr_job_free(lr_job *job) {
     lr_free(job->key);
     if (job->meter.ready) {
         pthread_mutex_destroy(&job->damage_lock);
+        lr_sound_track_free(&job->sound);
         lr_meter_free(&job->meter);
     }
     lr_free((void *)job->options);

@@ -154,20 +154,45 @@ static lr_status take_sound(void *arg, uint64_t first_token, uint64_t count, con
 
 #define SOUND_PIECE 16000
 
-static lr_status feed_sound(const slice *s, lr_sound_tower *tower, lr_sound_reader *reader,
-                            float *piece, int64_t end_sample, lr_error *err) {
+/* Where a slice's samples come from: the decoder, where this slice is the only one, else the track that
+ * all slices share. */
+typedef struct sound_source {
+    lr_sound_reader *reader; /* or NULL: the shared track */
+    int64_t at;              /* the next sample */
+} sound_source;
+
+static lr_status open_source(const slice *s, sound_source *source, const lr_sound_tower *tower,
+                             lr_error *err) {
+    if (s->job->ranks == 1 && s->job->layout->n_windows == 1) {
+        return lr_sound_reader_open(&source->reader, s->job->recording, err);
+    }
+    source->at = lr_sound_tower_first_sample(tower);
+    return LR_OK;
+}
+
+static lr_status read_source(const slice *s, sound_source *source, float *piece, size_t *count,
+                             lr_error *err) {
+    lr_status st;
+    if (source->reader) {
+        st = lr_sound_reader_read(source->reader, piece, SOUND_PIECE, count, err);
+    } else {
+        st = lr_sound_track_read(s->job, s->worker->cancel, source->at, piece, SOUND_PIECE, count, err);
+    }
+    if (st == LR_OK) source->at += (int64_t)*count;
+    return st;
+}
+
+/* Until the sound ends, so that the decoder's account of damage is whole; of the shared track only until
+ * all spans of the slice are filled (run->span follows them). */
+static lr_status feed_sound(const slice *s, const sound_run *run, lr_sound_tower *tower,
+                            sound_source *source, float *piece, lr_error *err) {
     lr_status st = LR_OK;
-    int64_t wanted = lr_sound_tower_first_sample(tower), at = 0;
-    while (at < end_sample) {
+    while (source->reader || run->span < run->end_span) {
         size_t count = 0;
         LR_TRY(lr_cancel_check(s->worker->cancel, err));
-        LR_TRY(lr_sound_reader_read(reader, piece, SOUND_PIECE, &count, err));
+        LR_TRY(read_source(s, source, piece, &count, err));
         if (count == 0) break;
-        int64_t skip = wanted > at ? wanted - at : 0;
-        if (skip < (int64_t)count) {
-            LR_TRY(lr_sound_tower_feed(tower, piece + skip, count - (size_t)skip, err));
-        }
-        at += (int64_t)count;
+        LR_TRY(lr_sound_tower_feed(tower, piece, count, err));
     }
     LR_TRY(lr_sound_tower_finish(tower, err));
 done:
@@ -179,8 +204,8 @@ static lr_status encode_sound(const slice *s, lr_error *err) {
     lr_job *job = s->job;
     const lr_layout *layout = job->layout;
     sound_run run = {.slice = s};
+    sound_source source = {0};
     lr_sound_tower *tower = NULL;
-    lr_sound_reader *reader = NULL;
     float *piece = NULL;
     lr_stage_base base = {.store = job->stages};
     lr_stage_tap tap = lr_stage_tap_of(&base);
@@ -191,13 +216,15 @@ static lr_status encode_sound(const slice *s, lr_error *err) {
     LR_TRY(lr_sound_tower_create(&tower, job->model, job->timeline->audio.n_samples, first->source,
                                  last->source + last->soft_count, s->worker, take_sound, &run, &tap,
                                  err));
-    LR_TRY(lr_sound_reader_open(&reader, job->recording, err));
-    LR_TRY(feed_sound(s, tower, reader, piece, job->timeline->audio.n_samples, err));
-    size_t n_damage = 0;
-    const lr_damage *damage = lr_sound_reader_damage(reader, &n_damage);
-    LR_TRY(lr_job_add_damage(job, damage, n_damage, err));
+    LR_TRY(open_source(s, &source, tower, err));
+    LR_TRY(feed_sound(s, &run, tower, &source, piece, err));
+    if (source.reader) {
+        size_t n_damage = 0;
+        const lr_damage *damage = lr_sound_reader_damage(source.reader, &n_damage);
+        LR_TRY(lr_job_add_damage(job, damage, n_damage, err));
+    }
 done:
-    lr_sound_reader_close(reader);
+    lr_sound_reader_close(source.reader);
     lr_sound_tower_free(tower);
     lr_free(piece);
     return st;
