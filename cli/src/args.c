@@ -74,9 +74,11 @@ static void print_options(const cli_option *option, FILE *out) {
 void cli_print_help(const cli_command *command, FILE *out) {
     fprintf(out, "Usage: longreel %s %s\n\n", command->name, command->usage);
     print_wrapped(out, command->text, 0, 0);
+    cli_kind first = command->options->kind;
+    if (first != CLI_HEADING && first != CLI_TABLE) fprintf(out, "\nOptions\n");
     print_options(command->options, out);
-    if (command->options->kind != CLI_HEADING) fputc('\n', out);
-    fprintf(out, "      --help              print this and stop\n");
+    fprintf(out, "%s      --help              print this and stop\n",
+            first == CLI_HEADING || first == CLI_TABLE ? "\n" : "");
     fprintf(out, "\nExamples\n%s", command->examples);
 }
 

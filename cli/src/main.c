@@ -5,7 +5,7 @@
 #include "cli.h"
 
 static const cli_command *const commands[] = {
-    &cli_encode, &cli_query, &cli_embed, &cli_inspect, &cli_status, &cli_verify, &cli_repool,
+    &cli_encode, &cli_plan, &cli_query, &cli_embed, &cli_inspect, &cli_status, &cli_verify, &cli_repool,
     &cli_report_sheet, &cli_make_model, &cli_bench,
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)

@@ -255,7 +255,7 @@ static void fill_result(lr_job *job) {
     r->frames = job->layout->n_frames;
     r->sound_tokens = job->layout->n_sound_tokens;
     r->n_warnings = job->timeline->n_warnings + job->n_damage;
-    r->duration = lr_time_seconds(job->timeline->duration);
+    r->duration = lr_time_seconds(job->pooling.end - job->pooling.base);
     r->ranks = job->ranks;
     if (getrusage(RUSAGE_SELF, &usage) == 0) r->peak_bytes = (size_t)usage.ru_maxrss * 1024;
     r->seconds = lr_seconds_since(&job->meter.begin);

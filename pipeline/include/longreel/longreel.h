@@ -24,8 +24,8 @@ typedef struct lr_progress {
     const char *recording;
     lr_stage stage;
     double done;            /* share of the stage, 0..1 */
-    double recording_seconds; /* of the recording, done so far (towers), or its duration */
-    double duration;
+    double recording_seconds; /* of the recording, done so far (towers), or all that is wanted */
+    double duration;          /* of what is wanted of it */
     double elapsed;         /* seconds since this recording began */
     double remaining;       /* predicted seconds; negative when not known yet */
 } lr_progress;
@@ -60,7 +60,7 @@ typedef struct lr_encode_result {
     size_t n_warnings;
     double seconds;
     size_t peak_bytes;
-    double duration;
+    double duration; /* seconds of the recording that were encoded */
     int ranks;
     /* for each rank, for tests and the manifest */
     struct lr_rank_work {

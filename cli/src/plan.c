@@ -1,0 +1,122 @@
+/* longreel plan: tokens, memory and time before a run. */
+#include <longreel/predict.h>
+
+#include "encode_options.h"
+
+typedef struct plan_options {
+    cli_encode_options common;
+    bool json;
+} plan_options;
+
+static const cli_option table[] = {
+    {CLI_TABLE, .table = cli_encode_table},
+    {CLI_HEADING, .help = "Output"},
+    {CLI_SET, "json", 0, NULL, "report as one JSON document", .offset = offsetof(plan_options, json)},
+    {0},
+};
+
+typedef struct planner {
+    const plan_options *options;
+    lr_model *model;
+    lr_speed speed;
+    json_t *recordings;
+    size_t bytes_per_rank, planned;
+    double seconds;
+    bool fits;
+    int code;
+} planner;
+
+static void add_recording(planner *p, const char *path, const lr_plan *plan, double seconds) {
+    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:b}", "path", cli_json_text(path), "tokens",
+                            (json_int_t)plan->tokens, "frames", (json_int_t)plan->frames, "sound_tokens",
+                            (json_int_t)plan->sound_tokens, "bytes_per_rank",
+                            (json_int_t)plan->bytes_per_rank, "seconds", seconds, "fits", plan->fits);
+    if (p->recordings && json_array_append_new(p->recordings, one) != 0) {
+        json_decref(p->recordings);
+        p->recordings = NULL; /* printed as out of memory */
+    }
+}
+
+static void plan_one(planner *p, const char *path) {
+    const lr_encode_options *o = &p->options->common.encode;
+    lr_plan plan;
+    lr_error err = {0};
+    lr_status st = lr_plan_recording(p->model, path, o, &plan, &err);
+    if (st != LR_OK) {
+        cli_report(st, path, err.text);
+        p->code = st == LR_E_INTERRUPTED ? CLI_INTERRUPTED : CLI_SOME_FAILED;
+        return;
+    }
+    double seconds = lr_speed_predict(p->model, &p->speed, &plan, o);
+    if (plan.bytes_per_rank > p->bytes_per_rank) p->bytes_per_rank = plan.bytes_per_rank;
+    p->seconds += seconds;
+    p->fits = p->fits && plan.fits;
+    p->planned++;
+    if (p->options->json) {
+        add_recording(p, path, &plan, seconds);
+        return;
+    }
+    printf("%s: %llu tokens (%llu frames, %llu sound tokens), %.2f GB a rank%s, about %.3g s\n", path,
+           (unsigned long long)plan.tokens, (unsigned long long)plan.frames,
+           (unsigned long long)plan.sound_tokens, (double)plan.bytes_per_rank / 1e9,
+           plan.fits ? "" : " (more than is free)", seconds);
+}
+
+static int plan_all(planner *p, const cli_recording *recordings, size_t count) {
+    const plan_options *o = p->options;
+    lr_error err = {0};
+    if (cli_open_model(&p->model, o->common.model, o->common.encode.video, o->common.encode.audio,
+                       o->common.encode.threads * o->common.encode.ranks, &err) != LR_OK) {
+        return cli_fail_model(&err);
+    }
+    if (lr_speed_measure(p->model, &o->common.encode, &p->speed, &err) != LR_OK) return cli_fail(&err);
+    if (o->json) p->recordings = json_array();
+    for (size_t i = 0; i < count && p->code != CLI_INTERRUPTED; i++) plan_one(p, recordings[i].path);
+    int ranks = o->common.encode.ranks;
+    if (o->json) {
+        json_t *all = p->recordings ? json_incref(p->recordings) : NULL;
+        return cli_print_json(json_pack("{s:o, s:i, s:I, s:f, s:b}", "recordings", all, "ranks", ranks,
+                                        "bytes_per_rank", (json_int_t)p->bytes_per_rank, "seconds",
+                                        p->seconds, "fits", p->fits), p->code);
+    }
+    if (p->planned > 1) {
+        printf("together: about %.3g s, at most %.2f GB a rank on %d rank%s\n", p->seconds,
+               (double)p->bytes_per_rank / 1e9, ranks, ranks == 1 ? "" : "s");
+    }
+    return cli_finish_output(p->code);
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    plan_options options = {.common = cli_encode_option_defaults()};
+    planner p = {.options = &options, .fits = true};
+    cli_recording *recordings = NULL;
+    size_t count = 0, n_rest = 0;
+    char **rest = NULL;
+    int code = CLI_DONE;
+    lr_error err = {0};
+    if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
+    if (!options.common.model) return cli_wrong_usage(command, "the model is missing: -m DIR");
+    if (cli_recordings(&recordings, &count, rest, n_rest, NULL, &err) != LR_OK) {
+        return cli_wrong_usage(command, "%s", err.text);
+    }
+    cli_catch_signals();
+    options.common.encode.cancel = cli_cancel();
+    code = plan_all(&p, recordings, count);
+    json_decref(p.recordings);
+    lr_model_close(p.model);
+    cli_recordings_free(recordings, count);
+    return code;
+}
+
+const cli_command cli_plan = {
+    .name = "plan",
+    .summary = "tokens, memory and time of a run, before it runs",
+    .usage = "REC... -m MODEL [OPTION]...",
+    .text = "Reads the packets of each recording, decodes nothing, and tells how many tokens encode would "
+            "make of it, the memory of a rank, and a prediction of the time from short measurements on this "
+            "machine (reading and decoding the file are not in it). The options are those of encode.",
+    .examples = "  longreel plan talk.mp4 -m embeddinggemma-2\n"
+                "  longreel plan @talks.txt -m embeddinggemma-2 --ranks 8 --fps 1/2 --json\n",
+    .options = table,
+    .run = run,
+};

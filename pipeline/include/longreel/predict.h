@@ -1,0 +1,30 @@
+/* How long a run will take on this machine: parts of the work are timed once, the rest is arithmetic. */
+#ifndef LONGREEL_PREDICT_H
+#define LONGREEL_PREDICT_H
+
+#include <longreel/longreel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lr_speed {
+    double picture;     /* seconds a picture of the options' budget */
+    double sound_token; /* seconds a sound token */
+    double token;       /* seconds a token in the backbone, attention left out */
+    double attention;   /* FLOP a second of the backbone's attention */
+} lr_speed;
+
+/* Times a picture, some seconds of sound and a short sequence with the ranks' threads together: a few
+ * seconds for a model of the published size. Towers that the model or the options leave out are not
+ * timed. */
+lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr_speed *out,
+                           lr_error *err);
+/* Seconds of towers and backbone; reading and decoding the file are not in it. */
+double lr_speed_predict(const lr_model *model, const lr_speed *speed, const lr_plan *plan,
+                        const lr_encode_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,111 @@
+/* Predicted time: seconds a unit as measured, times the units of a plan. */
+#include <longreel/bench_encode.h>
+#include <longreel/predict.h>
+
+#include "job.h"
+
+/* Work of attention in one sequence: what grows faster than its length. */
+static double attention_flop(const lr_model *model, double tokens) {
+    return lr_backbone_flop(model, (uint64_t)tokens) - tokens * lr_backbone_flop(model, 1);
+}
+
+static int threads_together(const lr_encode_options *options) {
+    int ranks = options->ranks > 0 ? options->ranks : 1, all = lr_processors();
+    if (options->threads <= 0) return all;
+    return options->threads < all / ranks ? options->threads * ranks : all;
+}
+
+/* A short sequence that still keeps all threads busy: two tiles of rows each. */
+static lr_status measure_backbone(lr_model *model, int threads, lr_speed *out, lr_error *err) {
+    lr_bench_result result;
+    uint64_t tokens = (uint64_t)threads * 2 * LR_ROW_TILE, least = 512;
+    if (tokens < least) tokens = least;
+    lr_status st = lr_bench_backbone(model, tokens, lr_encode_defaults().chunk, 1, threads, 2, &result, err);
+    if (st != LR_OK) return st;
+    double attention = result.seconds_attention;
+    out->token = (result.seconds_min > attention ? result.seconds_min - attention : 0) / (double)tokens;
+    out->attention = attention > 0 ? attention_flop(model, (double)tokens) / attention : 0;
+    return LR_OK;
+}
+
+/* ------------------------------------------------------------------ sound */
+
+#define SOUND_SECONDS 4
+
+static lr_status drop_sound(void *arg, uint64_t first, uint64_t count, const float *soft, lr_error *err) {
+    (void)arg;
+    (void)first;
+    (void)count;
+    (void)soft;
+    (void)err;
+    return LR_OK;
+}
+
+/* A rising tone: every second of it is as much work as any other sound. */
+static void make_sound(float *samples, size_t count) {
+    double phase = 0;
+    for (size_t i = 0; i < count; i++) {
+        phase += 0.01 + 0.2 * (double)i / (double)count;
+        if (phase > 1) phase -= 2;
+        samples[i] = (float)phase / 2;
+    }
+}
+
+static lr_status measure_sound(lr_model *model, int threads, lr_speed *out, lr_error *err) {
+    lr_status st = LR_OK;
+    const size_t count = SOUND_SECONDS * LR_SAMPLE_RATE;
+    const lr_stage_tap none = {0};
+    const uint64_t tokens = lr_sound_tokens((int64_t)count);
+    lr_pool *pool = NULL;
+    lr_sound_tower *tower = NULL;
+    float *samples = NULL;
+    struct timespec begin;
+    LR_TRY(lr_pool_create((size_t)threads, &pool, err));
+    LR_TRY(LR_NEW(&samples, count, "made sound", err));
+    make_sound(samples, count);
+    const lr_worker worker = {.pool = pool};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    LR_TRY(lr_sound_tower_create(&tower, model, (int64_t)count, 0, tokens, &worker, drop_sound, NULL, &none,
+                                 err));
+    LR_TRY(lr_sound_tower_feed(tower, samples, count, err));
+    LR_TRY(lr_sound_tower_finish(tower, err));
+    out->sound_token = lr_seconds_since(&begin) / (double)tokens;
+done:
+    lr_sound_tower_free(tower);
+    lr_free(samples);
+    lr_pool_free(pool);
+    return st;
+}
+
+/* ------------------------------------------------------------------ all */
+
+lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr_speed *out,
+                           lr_error *err) {
+    lr_status st = LR_OK;
+    const lr_model_info *info = lr_model_info_of(model);
+    int threads = threads_together(options);
+    lr_bench_result picture;
+    *out = (lr_speed){0};
+    LR_TRY(lr_encode_check(options, model, err));
+    if (info->has_vision && options->video) {
+        LR_TRY(lr_bench_vision(model, 1280, 720, options->soft_tokens, threads, 2, &picture, err));
+        out->picture = picture.seconds_min;
+    }
+    LR_TRY(lr_cancel_check(options->cancel, err));
+    if (info->has_audio && options->audio) LR_TRY(measure_sound(model, threads, out, err));
+    LR_TRY(lr_cancel_check(options->cancel, err));
+    LR_TRY(measure_backbone(model, threads, out, err));
+done:
+    return st;
+}
+
+double lr_speed_predict(const lr_model *model, const lr_speed *speed, const lr_plan *plan,
+                        const lr_encode_options *options) {
+    double tokens = (double)plan->tokens, windows = 1;
+    if (options->context > 0 && plan->tokens > options->context) {
+        windows = (double)((plan->tokens - 1) / options->context + 1);
+    }
+    double attention = windows * attention_flop(model, tokens / windows);
+    return (double)plan->frames * speed->picture + (double)plan->sound_tokens * speed->sound_token +
+           tokens * speed->token + (speed->attention > 0 ? attention / speed->attention : 0);
+}
