@@ -17,10 +17,9 @@ lr_status lri_av_fail(lr_error *err, int averror, lr_status otherwise, const cha
     return lr_fail(err, otherwise, "%s: %s", context, cause);
 }
 
-/* What H.264 decoders call an error though the pictures are right: reference bookkeeping after an
- * entry in the middle, and parameters that streams state too small. */
-static const char *const harmless[] = {"mmco:", "number of reference frames", "Frame num gap",
-                                       "sps_id", "co located POCs", "illegal short term",
+/* What the H.264 decoder calls an error though the pictures are right: orders to forget a picture that
+ * it has not seen, after an entry in the middle, and streams that state too few reference frames. */
+static const char *const harmless[] = {"mmco:", "number of reference frames",
                                        "Could not update timestamps"};
 
 static bool is_harmless(const AVCodecContext *codec, const char *text)

@@ -14,7 +14,11 @@
 #include <longreel/core.h>
 
 /* Untrusted sizes. A picture: 16K x 8K. Streams: what a broadcast multiplex holds, with room. */
+#ifdef LR_FUZZING
+#define LRI_MAX_PIXELS (INT64_C(1) << 20)
+#else
 #define LRI_MAX_PIXELS (INT64_C(1) << 27)
+#endif
 #define LRI_MAX_STREAMS 256
 #define LRI_MAX_CHANNELS 64
 

@@ -14,7 +14,7 @@ static unsigned take(bits *b, unsigned count)
 {
     unsigned value = 0;
     for (; count > 0; count--, b->at++) {
-        unsigned bit = b->at < b->n_bits ? (b->data[b->at / 8] >> (7 - b->at % 8)) & 1u : 0u;
+        unsigned bit = b->at < b->n_bits ? ((unsigned)b->data[b->at / 8] >> (7 - b->at % 8)) & 1u : 0u;
         value = value << 1 | bit;
     }
     return value;

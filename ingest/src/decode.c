@@ -1,5 +1,7 @@
 #include "decode.h"
 
+#include "canary.h"
+
 #include <string.h>
 
 /* How far a seek may land before its target, in packets, before the file is read from its start. */
@@ -53,7 +55,7 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
                        lri_codec_name(stream->codecpar->codec_id));
     decoder->codec = avcodec_alloc_context3(codec);
     decoder->frame = av_frame_alloc();
-    decoder->packet = av_packet_alloc();
+    if (!decoder->packet) decoder->packet = av_packet_alloc();
     if (!decoder->codec || !decoder->frame || !decoder->packet)
         return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a decoder", recording->path);
     AVCodecContext *c = decoder->codec;
@@ -61,6 +63,7 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
     if (code < 0) return lri_av_fail(err, code, LR_E_FORMAT, "%s: stream %d", recording->path,
                                      recording->video.stream);
     c->opaque = &decoder->watch;
+    lri_canary_use(c);
     c->max_pixels = LRI_MAX_PIXELS;
     c->err_recognition |= AV_EF_CRCCHECK;
     c->thread_count = decoder->threads;
@@ -70,6 +73,13 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
         return lri_av_fail(err, code, LR_E_UNSUPPORTED, "%s: stream %d (%s) cannot be decoded",
                            recording->path, recording->video.stream, codec->name);
     return LR_OK;
+}
+
+static lr_status reopen_codec(lri_decoder *decoder, lr_error *err)
+{
+    avcodec_free_context(&decoder->codec);
+    av_frame_free(&decoder->frame);
+    return open_codec(decoder, err);
 }
 
 lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, int threads,
@@ -162,6 +172,13 @@ static lr_status walk_to(lri_decoder *decoder, size_t entry, lr_error *err)
     return st;
 }
 
+/* FFV1 keeps its coder's tables over a key picture whose header is damaged, without an error: what
+ * comes then would depend on where a reader began. So each entry gets a codec of its own. */
+static bool is_sticky(const lri_decoder *decoder)
+{
+    return decoder->codec->codec_id == AV_CODEC_ID_FFV1;
+}
+
 /* Reads on to an entry a little further in the file. */
 static lr_status skip_to(lri_decoder *decoder, size_t entry, bool *found, lr_error *err)
 {
@@ -184,8 +201,9 @@ lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
 {
     lr_status st = LR_OK;
     bool found = false;
-    if (decoder->opened) avcodec_flush_buffers(decoder->codec);
-    decoder->draining = decoder->ended = false;
+    if (decoder->opened && is_sticky(decoder)) LR_TRY(reopen_codec(decoder, err));
+    else if (decoder->opened) avcodec_flush_buffers(decoder->codec);
+    decoder->draining = decoder->ended = decoder->renewing = false;
     decoder->faults = 0;
     atomic_store(&decoder->watch.errors, 0);
     LR_TRY(skip_to(decoder, entry, &found, err));
@@ -281,20 +299,40 @@ lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
     return LR_OK;
 }
 
+static bool must_renew(const lri_decoder *decoder)
+{
+    const lri_video_index *video = &decoder->recording->video;
+    return is_sticky(decoder) && decoder->next > decoder->began && decoder->next < video->n_packets &&
+           (video->packets[decoder->next].flags & (LRI_OPEN | LRI_CLOSED));
+}
+
+lr_status lri_decoder_step(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)
+{
+    lr_status st = lri_decoder_take(decoder, got, err);
+    if (st != LR_OK || *got) return st;
+    if (decoder->renewing) {
+        decoder->renewing = decoder->draining = decoder->ended = false;
+        st = reopen_codec(decoder, err);
+        return st == LR_OK ? lri_decoder_feed(decoder, err) : st;
+    }
+    if (decoder->ended) return LR_OK;
+    if (decoder->draining) {
+        decoder->ended = true;
+        return LR_OK;
+    }
+    if (decoder->next >= limit) return lri_decoder_drain(decoder, err);
+    if (must_renew(decoder)) {
+        decoder->renewing = true;
+        return lri_decoder_drain(decoder, err);
+    }
+    return lri_decoder_feed(decoder, err);
+}
+
 lr_status lri_decoder_next(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)
 {
     lr_status st = LR_OK;
-    for (;;) {
-        LR_TRY(lri_decoder_take(decoder, got, err));
-        if (*got || decoder->ended) return LR_OK;
-        if (decoder->draining) {
-            decoder->ended = true;
-            return LR_OK;
-        }
-        if (decoder->next >= limit) LR_TRY(lri_decoder_drain(decoder, err));
-        else LR_TRY(lri_decoder_feed(decoder, err));
-    }
-done:
+    *got = false;
+    while (st == LR_OK && !*got && !decoder->ended) st = lri_decoder_step(decoder, limit, got, err);
     return st;
 }
 
@@ -303,7 +341,20 @@ bool lri_decoder_is_suspect(const lri_decoder *decoder)
     return decoder->faults > 0 || atomic_load(&decoder->watch.errors) > 0;
 }
 
-bool lri_frame_is_marked(const AVFrame *frame)
+static bool is_key(const AVFrame *frame)
 {
-    return (frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags != 0;
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+    return (frame->flags & AV_FRAME_FLAG_KEY) != 0;
+#else
+    return frame->key_frame != 0;
+#endif
+}
+
+bool lri_frame_is_suspect(const lri_decoder *decoder)
+{
+    const AVFrame *frame = decoder->frame;
+    const lri_packet *packet = &decoder->recording->video.packets[frame->pts];
+    if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags != 0) return true;
+    if ((packet->flags & LRI_CLOSED) && !is_key(frame)) return true;
+    return lri_canary_lives(decoder->codec, frame);
 }

@@ -11,6 +11,7 @@ typedef struct lri_decoder {
     AVFrame *frame;
     AVPacket *packet; /* the next one to feed, where `held` */
     bool held, opened, draining, ended;
+    bool renewing; /* drained to begin afresh at the next entry */
     size_t began; /* ordinal where decoding began */
     size_t next;  /* ordinal of the next packet to feed */
     int threads;
@@ -24,8 +25,11 @@ lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, 
 void lri_decoder_close(lri_decoder *decoder);
 /* Begins at an entry of the index (or ordinal 0). */
 lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err);
-/* The next picture that the codec gives: frame->pts is its ordinal. Packets below `limit` are fed as
- * needed, then the codec is drained; *got false: nothing more comes before lri_decoder_begin. */
+/* Takes a picture into decoder->frame if the codec has one (*got; frame->pts is its ordinal), else feeds
+ * one packet, or drains the codec when all below `limit` are fed. When decoder->ended, nothing more
+ * comes before lri_decoder_begin. */
+lr_status lri_decoder_step(lri_decoder *decoder, size_t limit, bool *got, lr_error *err);
+/* Steps until a picture comes; *got false at the end. */
 lr_status lri_decoder_next(lri_decoder *decoder, size_t limit, bool *got, lr_error *err);
 /* Feeds exactly one packet; pictures are then to be taken with lri_decoder_take. */
 lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err);
@@ -35,8 +39,9 @@ lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err);
 lr_status lri_decoder_drain(lri_decoder *decoder, lr_error *err);
 /* Whether anything went wrong since the decoder began, in whichever packet was fed. */
 bool lri_decoder_is_suspect(const lri_decoder *decoder);
-/* Whether the picture in `frame` is marked as wrong. */
-bool lri_frame_is_marked(const AVFrame *frame);
+/* Whether the picture in decoder->frame is wrong: marked so by the codec, not wholly written, or no
+ * key picture where decoding was to begin. */
+bool lri_frame_is_suspect(const lri_decoder *decoder);
 /* The entry where decoding must begin so that packet `ordinal` comes out whole. */
 size_t lri_entry_of(const lri_video_index *video, size_t ordinal);
 

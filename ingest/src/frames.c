@@ -2,11 +2,7 @@
 #include <string.h>
 
 #include "convert.h"
-#include "verdict.h"
-
-/* A picture that has not come out when this many packets behind it are fed does not come: the codecs
- * hold at most 16 pictures, and each thread one. */
-#define MOST_DELAY 64
+#include "stream.h"
 
 #define NO_PICTURE SIZE_MAX
 
@@ -14,11 +10,8 @@ struct lr_frame_reader {
     const lr_recording *recording;
     int64_t next, end;
     size_t shown_first, shown_end; /* the pictures whose damage this reader reports */
-    lri_decoder decoder;
-    lri_verdicts verdicts;
+    lri_stream stream;
     lri_converter converter;
-    int64_t latest_pts; /* of the pictures that came out since the decoder began */
-    bool running;
     uint8_t *rgb;
     size_t stride;
     size_t held;                    /* ordinal of the picture in rgb */
@@ -37,7 +30,7 @@ static size_t ordinal_of(const lr_frame_reader *reader, size_t shown)
 
 static bool is_clean(const lr_frame_reader *reader, size_t shown)
 {
-    return !(lri_verdicts_of(&reader->verdicts, ordinal_of(reader, shown)) & (LRI_BAD | LRI_ABSENT));
+    return !(lri_verdicts_of(&reader->stream.verdicts, ordinal_of(reader, shown)) & (LRI_BAD | LRI_ABSENT));
 }
 
 /* The picture that stands for shown[asked]: itself while nothing is known against it, else the last
@@ -52,12 +45,12 @@ static lr_status resolve(lr_frame_reader *reader, size_t asked, size_t *answer, 
         *answer = i;
         /* From here on the answer was found before; it is still clean. */
         if (i == reader->asked && reader->answered <= i) *answer = i = reader->answered;
-        LR_TRY(lri_verdicts_examine(&reader->verdicts, ordinal_of(reader, i), err));
+        LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal_of(reader, i), err));
         if (is_clean(reader, i)) goto done;
     }
     for (size_t i = asked + 1; i < reader->recording->video.n_shown; i++) {
         *answer = i;
-        LR_TRY(lri_verdicts_examine(&reader->verdicts, ordinal_of(reader, i), err));
+        LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal_of(reader, i), err));
         if (is_clean(reader, i)) goto done;
     }
     *answer = NO_PICTURE;
@@ -78,11 +71,13 @@ static lr_time shown_time(const lr_frame_reader *reader, size_t shown)
 
 static bool is_bad(const lr_frame_reader *reader, size_t shown)
 {
-    return (lri_verdicts_of(&reader->verdicts, ordinal_of(reader, shown)) & LRI_BAD) != 0;
+    return (lri_verdicts_of(&reader->stream.verdicts, ordinal_of(reader, shown)) & LRI_BAD) != 0;
 }
 
 static lr_status report(lr_frame_reader *reader, size_t first, size_t end, lr_error *err)
 {
+    /* Of two pictures with one time stamp the first is never seen. */
+    if (shown_time(reader, first) >= shown_time(reader, end)) return LR_OK;
     return lri_damage_add(&reader->damage, &reader->n_damage, &reader->damage_capacity,
                           LR_STREAM_VIDEO, shown_time(reader, first), shown_time(reader, end),
                           "undecodable", err);
@@ -107,8 +102,8 @@ static lr_status report_all(lr_frame_reader *reader, lr_error *err)
 {
     lr_status st = LR_OK;
     bool any = false;
-    for (size_t i = 0; i < reader->verdicts.n_segments; i++)
-        any = any || reader->verdicts.segments[i].any_bad;
+    for (size_t i = 0; i < reader->stream.verdicts.n_segments; i++)
+        any = any || reader->stream.verdicts.segments[i].any_bad;
     if (!any) return LR_OK;
     for (size_t i = reader->shown_first; i < reader->shown_end; i++) {
         if (!is_bad(reader, i)) continue;
@@ -121,103 +116,7 @@ done:
     return st;
 }
 
-/* Examines the segments of all packets that can have raised an error since the last look: a codec
- * with n threads has at most n packets under way. */
-static lr_status look_for_errors(lr_frame_reader *reader, const AVFrame *frame, lr_error *err)
-{
-    lr_status st = LR_OK;
-    lri_decoder *decoder = &reader->decoder;
-    if (frame && lri_frame_is_marked(frame))
-        LR_TRY(lri_verdicts_examine(&reader->verdicts, (size_t)frame->pts, err));
-    if (!lri_decoder_is_suspect(decoder)) return LR_OK;
-    decoder->faults = 0;
-    atomic_store(&decoder->watch.errors, 0);
-    size_t under_way = (size_t)decoder->threads + 1;
-    size_t first = decoder->next > under_way ? decoder->next - under_way : 0;
-    if (first < decoder->began) first = decoder->began;
-    for (size_t i = first; i < decoder->next; i++)
-        LR_TRY(lri_verdicts_examine(&reader->verdicts, i, err));
-done:
-    return st;
-}
-
-/* ------------------------------------------------------------------ fetching */
-
-static lr_status begin(lr_frame_reader *reader, size_t entry, lr_error *err)
-{
-    reader->running = false;
-    lr_status st = lri_decoder_begin(&reader->decoder, entry, err);
-    if (st != LR_OK) return st;
-    reader->running = true;
-    reader->latest_pts = INT64_MIN;
-    return LR_OK;
-}
-
-/* Packets that are sooner decoded for nothing than jumped over with an empty pipeline of threads. */
-static size_t nearby(const lr_frame_reader *reader)
-{
-    return (size_t)reader->decoder.threads + 2;
-}
-
-/* Where the decoder has to be for this picture: it goes on where it can. */
-static lr_status prepare(lr_frame_reader *reader, size_t ordinal, lr_error *err)
-{
-    const lri_video_index *video = &reader->recording->video;
-    size_t entry = lri_entry_of(video, ordinal);
-    bool passed = video->packets[ordinal].pts <= reader->latest_pts;
-    bool skips = entry > reader->decoder.next + nearby(reader) &&
-                 !reader->recording->options.every_picture;
-    if (reader->running && !reader->decoder.ended && !passed && reader->decoder.began <= entry &&
-        !skips)
-        return LR_OK;
-    /* Behind a jump back everything is decoded again, so nothing is left unseen in between. */
-    return begin(reader, entry, err);
-}
-
-/* Past the last packet to feed for a picture: draining is quicker than going on when the next picture
- * wanted lies behind another entry. */
-static size_t feed_limit(const lr_frame_reader *reader, size_t ordinal)
-{
-    const lr_recording *recording = reader->recording;
-    const lri_video_index *video = &recording->video;
-    if (recording->options.every_picture) return video->n_packets;
-    size_t wanted = ordinal;
-    if (reader->next + 1 < reader->end)
-        wanted = video->shown[lri_grid_shown(recording, reader->next + 1)];
-    if (wanted != ordinal && lri_entry_of(video, wanted) <= ordinal + nearby(reader))
-        return video->n_packets;
-    /* The second field of a picture may be a packet of its own. */
-    return ordinal + (recording->timeline.video.interlaced ? 2 : 1);
-}
-
-/* *got false: the picture does not come out of the running decoder. */
-static lr_status fetch(lr_frame_reader *reader, size_t ordinal, bool *got, lr_error *err)
-{
-    lr_status st = LR_OK;
-    lri_decoder *decoder = &reader->decoder;
-    const lri_video_index *video = &reader->recording->video;
-    size_t delay = MOST_DELAY + (size_t)decoder->threads;
-    LR_TRY(prepare(reader, ordinal, err));
-    size_t limit = feed_limit(reader, ordinal);
-    for (;;) {
-        LR_TRY(lri_decoder_next(decoder, limit, got, err));
-        LR_TRY(look_for_errors(reader, *got ? decoder->frame : NULL, err));
-        if (!*got) {
-            reader->running = false;
-            goto done;
-        }
-        size_t came = (size_t)decoder->frame->pts;
-        if (video->packets[came].pts > reader->latest_pts)
-            reader->latest_pts = video->packets[came].pts;
-        if (came == ordinal) goto done;
-        if (decoder->next > ordinal + delay) {
-            *got = false;
-            goto done;
-        }
-    }
-done:
-    return st;
-}
+/* ------------------------------------------------------------------ pictures */
 
 static lr_status convert(lr_frame_reader *reader, const AVFrame *frame, lr_error *err)
 {
@@ -229,29 +128,18 @@ static lr_status convert(lr_frame_reader *reader, const AVFrame *frame, lr_error
     return st;
 }
 
-/* With the one thread that found the picture clean. */
-static lr_status fetch_alone(lr_frame_reader *reader, size_t ordinal, bool *got, lr_error *err)
+/* The picture that the next grid point asks for. */
+static size_t wanted_next(const lr_frame_reader *reader)
 {
-    lr_status st = LR_OK;
-    lri_decoder *checker;
-    LR_TRY(lri_verdicts_checker(&reader->verdicts, &checker, err));
-    LR_TRY(lri_decoder_begin(checker, lri_entry_of(&reader->recording->video, ordinal), err));
-    for (;;) {
-        LR_TRY(lri_decoder_next(checker, ordinal + MOST_DELAY, got, err));
-        if (!*got) break;
-        if ((size_t)checker->frame->pts != ordinal) continue;
-        LR_TRY(convert(reader, checker->frame, err));
-        break;
-    }
-done:
-    return st;
+    if (reader->next + 1 >= reader->end) return SIZE_MAX;
+    return ordinal_of(reader, lri_grid_shown(reader->recording, reader->next + 1));
 }
 
 /* Brings the picture for shown[asked] into rgb; *shown is the one it is. */
 static lr_status bring(lr_frame_reader *reader, size_t asked, size_t *shown, lr_error *err)
 {
     lr_status st = LR_OK;
-    bool got;
+    lri_stream *stream = &reader->stream;
     for (;;) {
         LR_TRY(resolve(reader, asked, shown, err));
         if (*shown == NO_PICTURE) {
@@ -260,19 +148,21 @@ static lr_status bring(lr_frame_reader *reader, size_t asked, size_t *shown, lr_
             goto done;
         }
         size_t ordinal = ordinal_of(reader, *shown);
+        const AVFrame *frame;
         if (reader->held == ordinal) goto done;
-        LR_TRY(fetch(reader, ordinal, &got, err));
+        LR_TRY(lri_stream_fetch(stream, ordinal, wanted_next(reader), &frame, err));
         /* On the way something may have turned up against it. */
-        if (got && is_clean(reader, *shown)) {
-            LR_TRY(convert(reader, reader->decoder.frame, err));
+        if (!is_clean(reader, *shown)) continue;
+        if (!frame) {
+            LR_TRY(lri_verdicts_examine(&stream->verdicts, ordinal, err));
+            if (!is_clean(reader, *shown)) continue;
+            LR_TRY(lri_stream_fetch_alone(stream, ordinal, &frame, err));
+        }
+        if (frame) {
+            LR_TRY(convert(reader, frame, err));
             goto done;
         }
-        if (got) continue;
-        LR_TRY(lri_verdicts_examine(&reader->verdicts, ordinal, err));
-        if (!is_clean(reader, *shown)) continue;
-        LR_TRY(fetch_alone(reader, ordinal, &got, err));
-        if (got) goto done;
-        lri_verdicts_set_absent(&reader->verdicts, ordinal);
+        lri_verdicts_set_absent(&stream->verdicts, ordinal);
     }
 done:
     return st;
@@ -283,20 +173,20 @@ static lr_status finish(lr_frame_reader *reader, lr_error *err)
 {
     lr_status st = LR_OK;
     const lri_video_index *video = &reader->recording->video;
+    size_t end = 0;
     reader->finished = true;
-    if (!reader->recording->options.every_picture || reader->shown_first == reader->shown_end)
-        goto done;
-    size_t limit = 0;
-    for (size_t i = reader->shown_first; i < reader->shown_end; i++)
-        if (video->shown[i] >= limit) limit = (size_t)video->shown[i] + 1;
-    if (!reader->running || reader->decoder.ended) goto done;
-    for (bool got = true; got;) {
-        LR_TRY(lri_decoder_next(&reader->decoder, limit, &got, err));
-        LR_TRY(look_for_errors(reader, got ? reader->decoder.frame : NULL, err));
+    if (!reader->recording->options.every_picture) return LR_OK;
+    size_t began = lri_entry_of(video, ordinal_of(reader, reader->shown_first));
+    for (size_t i = reader->shown_first; i < reader->shown_end; i++) {
+        if (video->shown[i] >= end) end = (size_t)video->shown[i] + 1;
+        /* Time stamps can be so wrong that a picture lies far before its neighbours in the file. */
+        if (video->shown[i] < began)
+            LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, video->shown[i], err));
     }
+    LR_TRY(lri_stream_finish(&reader->stream, end, err));
+    LR_TRY(report_all(reader, err));
 done:
-    reader->running = false;
-    return st == LR_OK ? report_all(reader, err) : st;
+    return st;
 }
 
 /* ------------------------------------------------------------------ the public face */
@@ -319,15 +209,13 @@ lr_status lr_frame_reader_open(lr_frame_reader **out, const lr_recording *record
     reader->end = end;
     reader->held = NO_PICTURE;
     reader->asked = reader->answered = NO_PICTURE;
-    lri_verdicts_init(&reader->verdicts, recording);
-    reader->decoder.source.fd = -1;
     reader->shown_first = first == 0 ? 0 : lri_grid_shown(recording, first);
     reader->shown_end =
         end == info->n_frames ? recording->video.n_shown : lri_grid_shown(recording, end);
     reader->stride = lri_rgb_stride(info->width);
     LR_TRY(lr_new_array((void **)&reader->rgb, (size_t)info->height, reader->stride, "a picture",
                         err));
-    LR_TRY(lri_decoder_open(&reader->decoder, recording, recording->options.threads, err));
+    LR_TRY(lri_stream_open(&reader->stream, recording, err));
     *out = reader;
 done:
     if (st != LR_OK) lr_frame_reader_close(reader);
@@ -377,8 +265,7 @@ const lr_damage *lr_frame_reader_damage(const lr_frame_reader *reader, size_t *c
 void lr_frame_reader_close(lr_frame_reader *reader)
 {
     if (!reader) return;
-    lri_decoder_close(&reader->decoder);
-    lri_verdicts_free(&reader->verdicts);
+    lri_stream_close(&reader->stream);
     lri_converter_free(&reader->converter);
     lr_free(reader->rgb);
     lr_free(reader->damage);

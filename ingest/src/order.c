@@ -44,6 +44,14 @@ lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
     (void)av_parser_parse2(video->parser, video->parser_codec, &out, &out_size, packet->data,
                            packet->size, packet->pts, packet->dts, packet->pos);
     video->poc[video->n_packets - 1] = video->parser->output_picture_number;
+    /* Two fields in two packets are one picture, which goes by the first of them. */
+    enum AVPictureStructure structure = video->parser->picture_structure;
+    bool field = structure == AV_PICTURE_STRUCTURE_TOP_FIELD ||
+                 structure == AV_PICTURE_STRUCTURE_BOTTOM_FIELD;
+    bool second = field && video->first_field != AV_PICTURE_STRUCTURE_UNKNOWN &&
+                  video->first_field != structure;
+    if (second) video->packets[video->n_packets - 1].flags &= (uint8_t)~LRI_SHOWN;
+    video->first_field = field && !second ? structure : AV_PICTURE_STRUCTURE_UNKNOWN;
 done:
     return st;
 }

@@ -53,6 +53,7 @@ typedef struct lri_video_index {
     char packed; /* the type of the picture that waits to be output */
     AVCodecParserContext *parser; /* of H.264 and HEVC where the container gives no pts */
     AVCodecContext *parser_codec;
+    enum AVPictureStructure first_field; /* that the next packet may complete */
     int32_t *poc; /* [n_packets] picture order counts */
     size_t poc_capacity;
 } lri_video_index;

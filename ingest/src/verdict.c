@@ -86,19 +86,18 @@ static size_t segment_end(const lri_video_index *video, size_t entry)
 
 /* ------------------------------------------------------------------ examination */
 
-/* Takes what the codec has ready; `seen` counts the pictures of the segment. */
-static lr_status take_all(lri_decoder *checker, const lri_segment *segment, uint8_t *seen,
-                          lr_error *err)
+/* Takes what the codec has ready of the ordinals [first, end): which came, and which are wrong. */
+static lr_status take_all(lri_decoder *checker, const lri_segment *segment, size_t first, size_t end,
+                          uint8_t *seen, lr_error *err)
 {
     for (;;) {
         bool got;
         lr_status st = lri_decoder_take(checker, &got, err);
         if (st != LR_OK || !got) return st;
         size_t ordinal = (size_t)checker->frame->pts;
-        if (ordinal < segment->entry || ordinal - segment->entry >= segment->count) continue;
+        if (ordinal < first || ordinal >= end) continue;
         seen[ordinal - segment->entry] = 1;
-        if (lri_frame_is_marked(checker->frame))
-            segment->flags[ordinal - segment->entry] |= LRI_BAD;
+        if (lri_frame_is_suspect(checker)) segment->flags[ordinal - segment->entry] |= LRI_BAD;
     }
 }
 
@@ -107,33 +106,43 @@ static unsigned count_errors(const lri_decoder *checker)
     return checker->faults + atomic_load(&checker->watch.errors);
 }
 
-static lr_status decode_segment(lri_decoder *checker, const lri_segment *segment, uint8_t *seen,
-                                bool *any, lr_error *err)
+/* Decodes from the entry up to `end`; the pictures and errors of [first, end) count. */
+static lr_status decode_part(lri_decoder *checker, const lri_segment *segment, size_t first,
+                             size_t end, uint8_t *seen, lr_error *err)
 {
     lr_status st = LR_OK;
-    *any = false;
     LR_TRY(lri_decoder_begin(checker, segment->entry, err));
-    for (size_t i = 0; i < segment->count; i++) {
+    for (size_t i = segment->entry; i < end; i++) {
         unsigned before = count_errors(checker);
         LR_TRY(lri_decoder_feed(checker, err));
-        LR_TRY(take_all(checker, segment, seen, err));
-        if (count_errors(checker) == before) continue;
-        segment->flags[i] |= LRI_BAD;
-        *any = true;
+        LR_TRY(take_all(checker, segment, first, end, seen, err));
+        if (i >= first && count_errors(checker) != before)
+            segment->flags[i - segment->entry] |= LRI_BAD;
     }
-    unsigned before = count_errors(checker);
     if (!checker->draining) LR_TRY(lri_decoder_drain(checker, err));
-    LR_TRY(take_all(checker, segment, seen, err));
-    if (count_errors(checker) != before) *any = true;
+    LR_TRY(take_all(checker, segment, first, end, seen, err));
 done:
+    return st;
+}
+
+/* The next entry can make a decoder drop what it still holds, so the codec is drained before it. Only
+ * the pictures that lead the next entry need it; they get a pass of their own. */
+static lr_status decode_segment(lri_decoder *checker, const lri_segment *segment, uint8_t *seen,
+                                lr_error *err)
+{
+    const lri_video_index *video = &checker->recording->video;
+    size_t end = segment->entry + segment->count, next = segment->entry + 1;
+    while (next < end && !is_entry(&video->packets[next])) next++;
+    lr_status st = decode_part(checker, segment, segment->entry, next, seen, err);
+    if (st == LR_OK && next < end) st = decode_part(checker, segment, next, end, seen, err);
     return st;
 }
 
 /* From the packets that went wrong to the pictures that may show it: everything later in the segment,
  * unless nothing refers to the packet. Pictures that lead the next entry refer to that one too. */
-static void spread(const lri_video_index *video, lri_segment *segment, const uint8_t *seen, bool any)
+static void spread(const lri_video_index *video, lri_segment *segment, const uint8_t *seen)
 {
-    bool broken = false;
+    bool broken = false, any = false;
     int64_t entry_pts = video->packets[segment->entry].pts;
     bool open = (video->packets[segment->entry].flags & LRI_OPEN) != 0;
     size_t next = segment->entry + 1;
@@ -148,7 +157,10 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
             continue;
         }
         if (packet->flags & LRI_CORRUPT) *flags |= LRI_BAD;
-        if (!seen[i] && (packet->flags & LRI_SHOWN)) *flags |= any ? LRI_BAD : LRI_ABSENT;
+        any = any || (*flags & LRI_BAD);
+        /* Only what lies before a picture in the file counts against it: a reader that stops there
+         * must come to the same. An error behind it can make a codec lose it, too. */
+        if (!seen[i] && (packet->flags & LRI_SHOWN) && any) *flags |= LRI_BAD;
         bool own_fault = (*flags & LRI_BAD) != 0;
         if (broken) *flags |= LRI_BAD;
         if (own_fault && (packet->flags & LRI_REFERENCE)) broken = true;
@@ -178,9 +190,8 @@ lr_status lri_verdicts_examine(lri_verdicts *verdicts, size_t ordinal, lr_error 
     LR_TRY(LR_NEW(&seen, segment.count, "the check of a segment", err));
     LR_TRY(LR_GROW(&verdicts->segments, &verdicts->capacity, verdicts->n_segments + 1,
                    "the checked segments", err));
-    bool any;
-    LR_TRY(decode_segment(checker, &segment, seen, &any, err));
-    spread(video, &segment, seen, any);
+    LR_TRY(decode_segment(checker, &segment, seen, err));
+    spread(video, &segment, seen);
     size_t place = place_of(verdicts, segment.entry);
     memmove(&verdicts->segments[place + 1], &verdicts->segments[place],
             (verdicts->n_segments - place) * sizeof segment);

@@ -8,7 +8,7 @@
 enum {
     LRI_MINE = 1,   /* decoding of this picture begins at the segment's entry */
     LRI_BAD = 2,    /* damaged, or may depend on what is */
-    LRI_ABSENT = 4, /* never output though nothing was wrong: the picture before goes on */
+    LRI_ABSENT = 4, /* does not come out though nothing is wrong: the picture before goes on */
 };
 
 typedef struct lri_segment {
@@ -31,6 +31,7 @@ void lri_verdicts_free(lri_verdicts *verdicts);
 lr_status lri_verdicts_examine(lri_verdicts *verdicts, size_t ordinal, lr_error *err);
 /* The flags of a picture; 0 where its segment has not been examined. */
 unsigned lri_verdicts_of(const lri_verdicts *verdicts, size_t ordinal);
+/* For an examined picture that did not come out even when only what it needs was decoded. */
 void lri_verdicts_set_absent(lri_verdicts *verdicts, size_t ordinal);
 /* The decoder with one thread that examines; opened on first use. */
 lr_status lri_verdicts_checker(lri_verdicts *verdicts, lri_decoder **checker, lr_error *err);

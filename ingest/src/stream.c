@@ -1,0 +1,231 @@
+#include "stream.h"
+
+#include <string.h>
+
+/* A picture that has not come out when this many packets behind it are fed does not come: the codecs
+ * hold at most 16 pictures, and each thread one. */
+#define MOST_DELAY 64
+
+lr_status lri_stream_open(lri_stream *stream, const lr_recording *recording, lr_error *err)
+{
+    memset(stream, 0, sizeof *stream);
+    stream->recording = recording;
+    stream->decoder.source.fd = -1;
+    lri_verdicts_init(&stream->verdicts, recording);
+    for (size_t i = 0; i < LRI_QUEUE; i++) {
+        stream->queue[i] = av_frame_alloc();
+        if (!stream->queue[i])
+            return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a queue of pictures",
+                           recording->path);
+    }
+    return lri_decoder_open(&stream->decoder, recording, recording->options.threads, err);
+}
+
+void lri_stream_close(lri_stream *stream)
+{
+    lri_decoder_close(&stream->decoder);
+    lri_verdicts_free(&stream->verdicts);
+    for (size_t i = 0; i < LRI_QUEUE; i++) av_frame_free(&stream->queue[i]);
+    memset(stream, 0, sizeof *stream);
+}
+
+/* ------------------------------------------------------------------ queue */
+
+static int64_t pts_of(const lri_stream *stream, size_t ordinal)
+{
+    return stream->recording->video.packets[ordinal].pts;
+}
+
+static const AVFrame *find_queued(const lri_stream *stream, size_t ordinal)
+{
+    for (size_t i = 0; i < stream->queued; i++)
+        if ((size_t)stream->queue[i]->pts == ordinal) return stream->queue[i];
+    return NULL;
+}
+
+/* Drops queue[at]; the frame object goes to the end for reuse. */
+static void drop(lri_stream *stream, size_t at)
+{
+    AVFrame *frame = stream->queue[at];
+    int64_t pts = pts_of(stream, (size_t)frame->pts);
+    if (pts > stream->given_pts) stream->given_pts = pts;
+    av_frame_unref(frame);
+    memmove(&stream->queue[at], &stream->queue[at + 1],
+            (stream->queued - at - 1) * sizeof *stream->queue);
+    stream->queue[--stream->queued] = frame;
+}
+
+/* What is shown before a picture is not asked for any more. */
+static void drop_before(lri_stream *stream, size_t ordinal)
+{
+    for (size_t i = stream->queued; i-- > 0;)
+        if (pts_of(stream, (size_t)stream->queue[i]->pts) < pts_of(stream, ordinal)) drop(stream, i);
+}
+
+/* ------------------------------------------------------------------ errors */
+
+/* Examines the segments of all packets that can have raised an error since the last look, which was
+ * one packet ago: a codec with n threads has at most n packets under way. */
+static lr_status look_for_errors(lri_stream *stream, lr_error *err)
+{
+    lr_status st = LR_OK;
+    lri_decoder *decoder = &stream->decoder;
+    const lri_video_index *video = &stream->recording->video;
+    if (decoder->next > decoder->began && (video->packets[decoder->next - 1].flags & LRI_CORRUPT))
+        LR_TRY(lri_verdicts_examine(&stream->verdicts, decoder->next - 1, err));
+    if (!lri_decoder_is_suspect(decoder)) return LR_OK;
+    decoder->faults = 0;
+    atomic_store(&decoder->watch.errors, 0);
+    size_t under_way = (size_t)decoder->threads + 2;
+    size_t first = decoder->next > under_way ? decoder->next - under_way : 0;
+    if (first < decoder->began) first = decoder->began;
+    for (size_t i = first; i < decoder->next; i++)
+        LR_TRY(lri_verdicts_examine(&stream->verdicts, i, err));
+done:
+    return st;
+}
+
+/* ------------------------------------------------------------------ fetching */
+
+/* Packets that are sooner decoded for nothing than jumped over with an empty pipeline of threads. */
+static size_t nearby(const lri_stream *stream)
+{
+    return (size_t)stream->decoder.threads + 2;
+}
+
+static lr_status begin(lri_stream *stream, size_t entry, lr_error *err)
+{
+    stream->running = false;
+    while (stream->queued > 0) drop(stream, stream->queued - 1);
+    lr_status st = lri_decoder_begin(&stream->decoder, entry, err);
+    if (st != LR_OK) return st;
+    stream->running = true;
+    stream->given_pts = INT64_MIN;
+    return LR_OK;
+}
+
+/* Where the decoder has to be for this picture: it goes on where it can. */
+static lr_status prepare(lri_stream *stream, size_t ordinal, lr_error *err)
+{
+    const lri_video_index *video = &stream->recording->video;
+    if (stream->running && find_queued(stream, ordinal)) return LR_OK;
+    size_t entry = lri_entry_of(video, ordinal);
+    bool passed = pts_of(stream, ordinal) <= stream->given_pts;
+    bool skips = entry > stream->decoder.next + nearby(stream) &&
+                 !stream->recording->options.every_picture;
+    if (stream->running && !stream->decoder.ended && !passed && stream->decoder.began <= entry &&
+        !skips)
+        return LR_OK;
+    /* Behind a jump back everything is decoded again, so nothing is left unseen in between. */
+    return begin(stream, entry, err);
+}
+
+/* Past the packets of a picture: its second field may be a packet of its own. */
+static size_t past(const lri_stream *stream, size_t ordinal)
+{
+    return ordinal + (stream->recording->timeline.video.interlaced ? 2 : 1);
+}
+
+/* Past the last packet to feed for a picture: draining is quicker than going on when the next picture
+ * wanted lies behind another entry. */
+static size_t feed_limit(const lri_stream *stream, size_t ordinal, size_t wanted)
+{
+    const lri_video_index *video = &stream->recording->video;
+    if (stream->recording->options.every_picture) return video->n_packets;
+    if (wanted != SIZE_MAX && wanted != ordinal &&
+        lri_entry_of(video, wanted) <= ordinal + nearby(stream))
+        return video->n_packets;
+    return past(stream, ordinal);
+}
+
+/* Whether all pictures that this one may refer to have come out and been checked: those before it in
+ * the file that are shown behind it. */
+static bool is_settled(const lri_stream *stream, size_t ordinal)
+{
+    const lri_video_index *video = &stream->recording->video;
+    size_t first = ordinal > LRI_QUEUE ? ordinal - LRI_QUEUE : 0;
+    if (first < stream->decoder.began) first = stream->decoder.began;
+    for (size_t i = first; i < ordinal; i++) {
+        const lri_packet *packet = &video->packets[i];
+        if ((packet->flags & LRI_REFERENCE) && (packet->flags & LRI_SHOWN) &&
+            packet->pts > video->packets[ordinal].pts && !find_queued(stream, i))
+            return false;
+    }
+    return true;
+}
+
+/* The next picture of the codec, checked, to the end of the queue. */
+static lr_status pull(lri_stream *stream, size_t limit, bool *got, lr_error *err)
+{
+    lr_status st = LR_OK;
+    lri_decoder *decoder = &stream->decoder;
+    for (*got = false; !*got && !decoder->ended;) {
+        LR_TRY(lri_decoder_step(decoder, limit, got, err));
+        if (*got && lri_frame_is_suspect(decoder))
+            LR_TRY(lri_verdicts_examine(&stream->verdicts, (size_t)decoder->frame->pts, err));
+        LR_TRY(look_for_errors(stream, err));
+    }
+    if (!*got) goto done;
+    if (stream->queued == LRI_QUEUE) drop(stream, 0);
+    av_frame_move_ref(stream->queue[stream->queued++], decoder->frame);
+done:
+    return st;
+}
+
+lr_status lri_stream_fetch(lri_stream *stream, size_t ordinal, size_t wanted, const AVFrame **frame,
+                           lr_error *err)
+{
+    lr_status st = LR_OK;
+    lri_decoder *decoder = &stream->decoder;
+    *frame = NULL;
+    LR_TRY(prepare(stream, ordinal, err));
+    drop_before(stream, ordinal);
+    size_t limit = feed_limit(stream, ordinal, wanted);
+    size_t patience = ordinal + MOST_DELAY + (size_t)decoder->threads;
+    for (;;) {
+        const AVFrame *found = find_queued(stream, ordinal);
+        if (found && is_settled(stream, ordinal)) {
+            *frame = found;
+            goto done;
+        }
+        bool got = !decoder->ended && decoder->next <= patience;
+        if (got) LR_TRY(pull(stream, limit, &got, err));
+        if (!got) {
+            /* Nothing more comes; a reference that never came was not shown. */
+            *frame = find_queued(stream, ordinal);
+            goto done;
+        }
+        if (!find_queued(stream, ordinal)) drop_before(stream, ordinal);
+    }
+done:
+    return st;
+}
+
+lr_status lri_stream_fetch_alone(lri_stream *stream, size_t ordinal, const AVFrame **frame,
+                                 lr_error *err)
+{
+    lr_status st = LR_OK;
+    lri_decoder *checker;
+    *frame = NULL;
+    LR_TRY(lri_verdicts_checker(&stream->verdicts, &checker, err));
+    LR_TRY(lri_decoder_begin(checker, lri_entry_of(&stream->recording->video, ordinal), err));
+    for (bool got = true; got && !*frame;) {
+        LR_TRY(lri_decoder_next(checker, past(stream, ordinal), &got, err));
+        if (got && (size_t)checker->frame->pts == ordinal) *frame = checker->frame;
+    }
+done:
+    return st;
+}
+
+lr_status lri_stream_finish(lri_stream *stream, size_t end, lr_error *err)
+{
+    lr_status st = LR_OK;
+    if (!stream->running) return LR_OK;
+    for (bool got = !stream->decoder.ended; got;) {
+        LR_TRY(pull(stream, end, &got, err));
+        while (stream->queued > 0) drop(stream, stream->queued - 1);
+    }
+done:
+    stream->running = false;
+    return st;
+}
