@@ -5,7 +5,7 @@
 LR_BUILD_PACKAGES=(
     gcc g++ cmake ninja-build pkgconf
     libavformat-dev libavcodec-dev libavutil-dev libavfilter-dev libswscale-dev libswresample-dev
-    libjansson-dev libyajl-dev libxxhash-dev libpng-dev libopenblas-dev
+    libjansson-dev libyajl-dev libxxhash-dev libpng-dev libsqlite3-dev libopenblas-dev
 )
 LR_TEST_PACKAGES=(
     libcmocka-dev ffmpeg jq

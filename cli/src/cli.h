@@ -140,6 +140,6 @@ void cli_recordings_free(cli_recording *recordings, size_t count);
 /* ------------------------------------------------------------------ commands */
 
 extern const cli_command cli_encode, cli_embed, cli_query, cli_inspect, cli_status, cli_verify,
-    cli_repool, cli_report_sheet, cli_make_model, cli_bench, cli_plan;
+    cli_export, cli_repool, cli_report_sheet, cli_make_model, cli_bench, cli_plan;
 
 #endif

@@ -6,7 +6,7 @@
 
 static const cli_command *const commands[] = {
     &cli_encode, &cli_plan, &cli_query, &cli_embed, &cli_inspect, &cli_status, &cli_verify, &cli_repool,
-    &cli_report_sheet, &cli_make_model, &cli_bench,
+    &cli_report_sheet, &cli_export, &cli_make_model, &cli_bench,
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

@@ -1,6 +1,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,11 +30,21 @@ lr_status lr_out_write(lr_out *out, const void *data, size_t bytes, lr_error *er
     return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", out->path);
 }
 
+/* Numbers have a decimal point, whatever locale the program runs in. */
+static locale_t plain_numbers;
+static void make_plain_numbers(void) {
+    plain_numbers = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+}
+
 lr_status lr_out_printf(lr_out *out, lr_error *err, const char *format, ...) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     va_list args;
+    (void)pthread_once(&once, make_plain_numbers);
+    locale_t before = plain_numbers ? uselocale(plain_numbers) : (locale_t)0;
     va_start(args, format);
     int n = vfprintf(out->file, format, args);
     va_end(args);
+    if (before) uselocale(before);
     if (n >= 0) return LR_OK;
     return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", out->path);
 }
