@@ -49,22 +49,82 @@ static unsigned char *panel_at(const packed_linear *self, size_t k0, size_t n)
            n / nr * panel_bytes(self, kc);
 }
 
-/* Output n's weights row[k] into its lane of its panel in each block. */
-static void pack_row(packed_linear *self, size_t n, const float *row)
+/* ------------------------------------------------------------------ packing */
+
+#define MOST_NR 32
+#define STRIP 16 /* words of a row taken at a time: a cache line */
+
+/* Where the weights of a panel's outputs stand, in the panel's type; NULL past the last output. They
+ * need not be aligned. */
+typedef struct panel_rows {
+    const unsigned char *row[MOST_NR];
+} panel_rows;
+
+/* Word i of each row to panel[i][lane]. */
+static void pack_words(uint32_t *panel, const panel_rows *from, size_t nr, size_t offset, size_t count)
 {
-    size_t nr = self->isa->nr, k = self->head.k, lane = n % nr;
-    for (size_t k0 = 0; k0 < k; k0 += LR_LINEAR_KC) {
-        size_t kc = least(LR_LINEAR_KC, k - k0);
-        void *panel = panel_at(self, k0, n);
-        for (size_t i = 0; i < kc; i++) {
-            uint32_t bits;
-            if (self->bf16) {
-                memcpy(&bits, row + k0 + i, sizeof bits);
-                ((uint16_t *)panel)[(i / 2 * nr + lane) * 2 + i % 2] = (uint16_t)(bits >> 16);
-            } else {
-                ((float *)panel)[i * nr + lane] = row[k0 + i];
+    for (size_t i0 = 0; i0 < count; i0 += STRIP) {
+        size_t n = least(STRIP, count - i0);
+        for (size_t lane = 0; lane < nr; lane++) {
+            const unsigned char *word = from->row[lane];
+            uint32_t *to = panel + i0 * nr + lane;
+            if (word) word += offset + i0 * sizeof *to;
+            for (size_t i = 0; i < n; i++) {
+                if (word) memcpy(to + i * nr, word + i * sizeof *to, sizeof *to);
+                else to[i * nr] = 0;
             }
         }
+    }
+}
+
+/* The last of an odd number of BF16, with a zero for its neighbour. */
+static void pack_half_word(uint32_t *panel, const panel_rows *from, size_t nr, size_t offset)
+{
+    for (size_t lane = 0; lane < nr; lane++) {
+        panel[lane] = 0;
+        if (from->row[lane]) memcpy(panel + lane, from->row[lane] + offset, sizeof(uint16_t));
+    }
+}
+
+/* The panel of outputs n0 .. in each block of k. */
+static void pack_panel(packed_linear *self, size_t n0, const panel_rows *from)
+{
+    size_t nr = self->isa->nr, k = self->head.k, size = self->bf16 ? 2 : 4;
+    for (size_t k0 = 0; k0 < k; k0 += LR_LINEAR_KC) {
+        size_t kc = least(LR_LINEAR_KC, k - k0), words = kc * size / sizeof(uint32_t);
+        uint32_t *panel = (uint32_t *)(void *)panel_at(self, k0, n0);
+        pack_words(panel, from, nr, k0 * size, words);
+        if (self->bf16 && kc % 2)
+            pack_half_word(panel + words * nr, from, nr, (k0 + kc - 1) * size);
+    }
+}
+
+/* Where row `row` of a part stands as the panel's type; what has another type is converted into
+ * `converted` [k]. */
+static const unsigned char *row_source(const packed_linear *self, const lr_linear_part *part, size_t row,
+                                       float *converted)
+{
+    const lr_tensor *w = &part->weight;
+    if (self->bf16 || w->dtype == LR_F32)
+        return (const unsigned char *)w->data + row * self->head.k * lr_dtype_size(w->dtype);
+    lr_part_row(part, row, converted);
+    return (const unsigned char *)converted;
+}
+
+/* converted: [nr, k]; NULL for panels of BF16, which need none. */
+static void pack_parts(packed_linear *self, const lr_linear_part *parts, float *converted)
+{
+    size_t nr = self->isa->nr, part = 0, row = 0;
+    for (size_t n0 = 0; n0 < self->head.n; n0 += nr) {
+        panel_rows from = {0};
+        for (size_t lane = 0; lane < least(nr, self->head.n - n0); lane++) {
+            float *to = converted ? converted + lane * self->head.k : NULL;
+            from.row[lane] = row_source(self, &parts[part], row, to);
+            if (++row < parts[part].weight.dims[0]) continue;
+            part++;
+            row = 0;
+        }
+        pack_panel(self, n0, &from);
     }
 }
 
@@ -85,9 +145,9 @@ lr_status lr_packed_create(const lr_linear_isa *isa, lr_linear **out, const lr_l
 {
     lr_status st = LR_OK;
     packed_linear *self = NULL;
-    float *row = NULL;
+    float *converted = NULL;
     lr_part_shape shape;
-    size_t bytes = 0, n = 0;
+    size_t bytes = 0;
     *out = NULL;
     LR_TRY(lr_parts_check(parts, n_parts, &shape, err));
     LR_TRY(LR_NEW(&self, 1, "linear layer", err));
@@ -97,17 +157,14 @@ lr_status lr_packed_create(const lr_linear_isa *isa, lr_linear **out, const lr_l
     self->n_padded = round_up(shape.n, isa->nr);
     self->bf16 = shape.all_bf16;
     LR_TRY(weights_bytes(self, &bytes, err));
-    LR_TRY(LR_NEW(&self->w, bytes, "weights of a linear layer", err));
-    LR_TRY(LR_NEW(&row, shape.k, "a row of weights", err));
-    for (size_t i = 0; i < n_parts; i++)
-        for (size_t r = 0; r < parts[i].weight.dims[0]; r++, n++) {
-            lr_part_row(&parts[i], r, row);
-            pack_row(self, n, row);
-        }
+    self->w = lr_alloc(bytes); /* every byte is written below */
+    if (!self->w) LR_FAIL(LR_E_NOMEM, "out of memory: weights of a linear layer (%zu bytes)", bytes);
+    if (!self->bf16) LR_TRY(LR_NEW(&converted, isa->nr * shape.k, "rows of weights", err));
+    pack_parts(self, parts, converted);
     *out = &self->head;
     self = NULL;
 done:
-    lr_free(row);
+    lr_free(converted);
     if (self != NULL) packed_free(&self->head);
     return st;
 }
