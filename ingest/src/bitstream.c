@@ -140,6 +140,8 @@ static lri_picture_kind look_hevc(const AVCodecParameters *p, const uint8_t *dat
         /* IDR: leading pictures can be decoded. BLA and CRA: they may need what came before. */
         if (type == 19 || type == 20) kind.entry = LRI_ENTRY_CLOSED;
         else if (type >= 16 && type <= 23) kind.entry = LRI_ENTRY_OPEN;
+        /* Leading pictures (RADL, RASL). */
+        if (type >= 6 && type <= 9) kind.type = 'B';
         /* Even types below 16 are not used by pictures of their own temporal layer; without the
          * highest layer's number that says little, so they count as references. */
         break;

@@ -9,16 +9,34 @@
 /* Packets that are sooner read over than sought for. */
 #define MOST_READ_OVER 64
 
+static bool is_entry(const lri_packet *packet)
+{
+    return (packet->flags & (LRI_OPEN | LRI_CLOSED)) != 0;
+}
+
+bool lri_leads(const lri_video_index *video, size_t entry, size_t ordinal)
+{
+    const lri_packet *first = &video->packets[entry];
+    if (!(first->flags & LRI_OPEN) || ordinal <= entry) return false;
+    if (video->packets[ordinal].pts < first->pts) return true;
+    /* Where the type is known, B-pictures right behind an entry lead it whatever their stamps say. */
+    for (size_t i = ordinal; i > entry; i--)
+        if (!(video->packets[i].flags & LRI_B)) return false;
+    return true;
+}
+
 size_t lri_entry_of(const lri_video_index *video, size_t ordinal)
 {
-    int64_t pts = video->packets[ordinal].pts;
-    for (size_t i = ordinal + 1; i-- > 0;) {
-        const lri_packet *packet = &video->packets[i];
-        if (packet->flags & LRI_CLOSED) return i;
-        /* A picture shown before an open entry may need what came before that. */
-        if ((packet->flags & LRI_OPEN) && packet->pts <= pts) return i;
-    }
+    for (size_t i = ordinal + 1; i-- > 0;)
+        if (is_entry(&video->packets[i]) && !lri_leads(video, i, ordinal)) return i;
     return 0;
+}
+
+size_t lri_last_entry(const lri_video_index *video, size_t ordinal)
+{
+    size_t i = ordinal;
+    while (i > 0 && !is_entry(&video->packets[i])) i--;
+    return i;
 }
 
 /* ------------------------------------------------------------------ opening */

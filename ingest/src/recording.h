@@ -23,7 +23,7 @@ enum {
     LRI_CLOSED = 4,
     LRI_REFERENCE = 8, /* others may depend on it */
     LRI_CORRUPT = 16,  /* the demuxer says that bytes are missing or wrong */
-    LRI_B = 32,        /* a picture shown at its place in the file; only while the index is made */
+    LRI_B = 32,        /* shown before the reference before it in the file, where the stream says so */
     LRI_NO_PTS = 64,   /* only while the index is made */
 };
 

@@ -71,8 +71,11 @@ static lr_status look_for_errors(lri_stream *stream, lr_error *err)
     lr_status st = LR_OK;
     lri_decoder *decoder = &stream->decoder;
     const lri_video_index *video = &stream->recording->video;
-    if (decoder->next > decoder->began && (video->packets[decoder->next - 1].flags & LRI_CORRUPT))
-        LR_TRY(lri_verdicts_examine(&stream->verdicts, decoder->next - 1, err));
+    size_t fed = decoder->next - 1;
+    if (decoder->next > decoder->began && (video->packets[fed].flags & LRI_CORRUPT)) {
+        LR_TRY(lri_verdicts_examine(&stream->verdicts, fed, err));
+        LR_TRY(lri_verdicts_examine(&stream->verdicts, lri_last_entry(video, fed), err));
+    }
     if (!lri_decoder_is_suspect(decoder)) return LR_OK;
     decoder->faults = 0;
     atomic_store(&decoder->watch.errors, 0);

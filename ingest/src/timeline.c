@@ -318,8 +318,12 @@ static bool is_still(const lr_recording *recording, const AVFormatContext *forma
 static lr_status describe_video(lr_recording *recording, lr_error *err)
 {
     lr_status st = LR_OK;
-    bool found;
-    LR_TRY(probe_picture(recording, &found, err));
+    bool found = false;
+    lr_error cause = {0};
+    st = probe_picture(recording, &found, &cause);
+    if (st != LR_OK && (st != LR_E_UNSUPPORTED || recording->audio.stream < 0))
+        return lr_fail(err, st, "%s", cause.text);
+    st = LR_OK;
     if (!found) {
         LR_TRY(lri_recording_warn(recording, err, "no picture of stream %d can be decoded",
                                   recording->video.stream));

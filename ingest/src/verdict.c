@@ -79,7 +79,7 @@ static size_t segment_end(const lri_video_index *video, size_t entry)
     if (next == video->n_packets || (video->packets[next].flags & LRI_CLOSED)) return end;
     for (size_t i = next + 1; i < video->n_packets && i <= next + MOST_LEADING; i++) {
         if (is_entry(&video->packets[i])) break;
-        if (video->packets[i].pts < video->packets[next].pts) end = i + 1;
+        if (lri_leads(video, next, i)) end = i + 1;
     }
     return end;
 }
@@ -143,20 +143,18 @@ static lr_status decode_segment(lri_decoder *checker, const lri_segment *segment
 static void spread(const lri_video_index *video, lri_segment *segment, const uint8_t *seen)
 {
     bool broken = false, any = false;
-    int64_t entry_pts = video->packets[segment->entry].pts;
-    bool open = (video->packets[segment->entry].flags & LRI_OPEN) != 0;
-    size_t next = segment->entry + 1;
-    while (next < segment->entry + segment->count && !is_entry(&video->packets[next])) next++;
+    size_t entry = segment->entry, next = entry + 1;
+    while (next < entry + segment->count && !is_entry(&video->packets[next])) next++;
     for (size_t i = 0; i < segment->count; i++) {
-        const lri_packet *packet = &video->packets[segment->entry + i];
+        const lri_packet *packet = &video->packets[entry + i];
         uint8_t *flags = &segment->flags[i];
-        bool leads = open && i > 0 && segment->entry + i < next && packet->pts < entry_pts;
-        if (leads) {
+        /* Where the demuxer misses bytes, whole packets may be gone, references too. */
+        if (packet->flags & LRI_CORRUPT) broken = any = true;
+        if (entry + i < next && lri_leads(video, entry, entry + i)) {
             /* Its own segment is the one before: what went wrong here is only that it began here. */
             *flags = 0;
             continue;
         }
-        if (packet->flags & LRI_CORRUPT) *flags |= LRI_BAD;
         any = any || (*flags & LRI_BAD);
         /* Only what lies before a picture in the file counts against it: a reader that stops there
          * must come to the same. An error behind it can make a codec lose it, too. */
@@ -165,8 +163,7 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
         if (broken) *flags |= LRI_BAD;
         if (own_fault && (packet->flags & LRI_REFERENCE)) broken = true;
         /* Of the next segment only the leading pictures are judged here. */
-        bool foreign = segment->entry + i >= next &&
-                       (segment->entry + i == next || packet->pts >= video->packets[next].pts);
+        bool foreign = entry + i >= next && !lri_leads(video, next, entry + i);
         if (foreign) *flags = 0;
         else {
             *flags |= LRI_MINE;
