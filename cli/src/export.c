@@ -37,6 +37,7 @@ static int open_and_export(const export_options *o, char **paths, size_t n_paths
     code = export_sets(o, sets, count);
 done:
     if (st != LR_OK) code = cli_fail(err);
+    if (st == LR_E_IO) code = CLI_WRONG_USAGE; /* what was named cannot be read; nothing is done */
     for (size_t i = 0; i < n_open; i++) lr_set_close(sets[i]);
     lr_free(sets);
     lr_set_find_free(found, count);
