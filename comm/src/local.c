@@ -38,6 +38,7 @@ static void free_transfers(lr_transfer *list)
 
 static void destroy_group(local_group *group)
 {
+    lr_local_free_boxes(group);
     for (int r = 0; group->ranks && r < group->size; r++) {
         local_rank *rank = &group->ranks[r];
         free_transfers(rank->unused);
@@ -72,6 +73,7 @@ static const lr_comm_ops local_ops = {
     .barrier = lr_local_barrier,
     .broadcast = lr_local_broadcast,
     .all_gather = lr_local_all_gather,
+    .split = lr_local_split,
     .abort = local_abort,
     .free = local_free,
 };

@@ -56,11 +56,20 @@ typedef struct local_rank {
     bool has_wake;
     lr_transfer **collective; /* [size]: sends of the collective at hand */
     lr_transfer *unused;      /* touched by the rank's own thread only */
+    uint64_t n_splits;        /* the same */
     /* Under the group's lock. */
     lr_transfer *live;
     size_t n_in_hand;
     bool quiet, left;
 } local_rank;
+
+/* A new group, until its ranks have taken their communicators. */
+typedef struct local_box {
+    struct local_box *next;
+    int first, count, n_taken;
+    uint64_t number; /* of the split */
+    lr_comm **members; /* [count]; NULL: taken */
+} local_box;
 
 struct local_group {
     pthread_mutex_t lock;
@@ -75,6 +84,7 @@ struct local_group {
     char reason[LR_ERROR_TEXT];
     int n_at_barrier;
     uint64_t barrier_generation;
+    local_box *boxes;
 };
 
 static inline local_rank *lr_local_of(lr_comm *comm)
@@ -109,5 +119,8 @@ lr_status lr_local_barrier(lr_comm *comm, lr_error *err);
 lr_status lr_local_broadcast(lr_comm *comm, int root, void *data, size_t bytes, lr_error *err);
 lr_status lr_local_all_gather(lr_comm *comm, const void *mine, size_t bytes, void *all,
                               lr_error *err);
+lr_status lr_local_split(lr_comm *comm, int first, int count, lr_comm **out, lr_error *err);
+/* Without the lock. */
+void lr_local_free_boxes(local_group *group);
 
 #endif

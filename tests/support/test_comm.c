@@ -208,6 +208,11 @@ static lr_status wrapped_all_gather(lr_comm *comm, const void *mine, size_t byte
     return lr_comm_all_gather(wrapper_of(comm)->inner, mine, bytes, all, err);
 }
 
+static lr_status wrapped_split(lr_comm *comm, int first, int count, lr_comm **out, lr_error *err)
+{
+    return lr_comm_split(wrapper_of(comm)->inner, first, count, out, err);
+}
+
 static void wrapped_abort(lr_comm *comm, const char *reason)
 {
     lr_comm_abort(wrapper_of(comm)->inner, reason);
@@ -235,6 +240,7 @@ static const lr_comm_ops wrapped_ops = {
     .barrier = wrapped_barrier,
     .broadcast = wrapped_broadcast,
     .all_gather = wrapped_all_gather,
+    .split = wrapped_split,
     .abort = wrapped_abort,
     .free = wrapped_free,
 };

@@ -1,13 +1,15 @@
 /* The communicator: a table of functions with a context. The encoder never asks which back end it
- * has. Back ends: local (ranks are threads of one process, memory is shared), mpi and nccl (plugins).
+ * has. Back ends: local (ranks are threads of one process, memory is shared), and mpi
+ * (longreel/world.h: ranks are processes).
  *
  * Order, not tags: between one sender and one receiver, the i-th send matches the i-th receive in
  * order of posting; both ends derive the list of messages from the layout. Sizes must agree: a
- * mismatch is LR_E_COVERAGE at both ends.
+ * mismatch is LR_E_COVERAGE, at both ends where memory is shared, else at the receiver, who aborts.
  *
  * Threads: one thread uses a rank's communicator at a time, except abort, which any thread may call.
  * Every call fails with LR_E_PEER once any rank aborted; the error then holds that rank and its
- * reason. A wait that lasts longer than the peer time limit aborts the group.
+ * reason. Lost ranks: local, a wait that lasts longer than the peer time limit aborts the group; mpi,
+ * processes that give no sign of life for as long (a wait may last).
  *
  * Memory: once a call of a rank has failed because of an abort, the rank may no longer read what it
  * received. A receive whose data was sent on is released after that send. A rank that gives up aborts
@@ -57,8 +59,13 @@ typedef struct lr_comm_ops {
     lr_status (*broadcast)(lr_comm *comm, int root, void *data, size_t bytes, lr_error *err);
     /* all[size][bytes] from each rank's mine[bytes], in rank order. */
     lr_status (*all_gather)(lr_comm *comm, const void *mine, size_t bytes, void *all, lr_error *err);
+    /* Collective: a communicator of ranks [first, first + count) of this one, the caller among them;
+     * all ranks call it, with ranges that are the same or disjoint. Its abort is its own. Freed before
+     * this one. */
+    lr_status (*split)(lr_comm *comm, int first, int count, lr_comm **out, lr_error *err);
     /* Any thread: all ranks' current and later calls fail with LR_E_PEER. First reason wins. */
     void (*abort)(lr_comm *comm, const char *reason);
+    /* mpi: waits until the other ranks have freed theirs or one has aborted. */
     void (*free)(lr_comm *comm);
 } lr_comm_ops;
 
@@ -94,6 +101,10 @@ static inline lr_status lr_comm_broadcast(lr_comm *c, int root, void *data, size
 static inline lr_status lr_comm_all_gather(lr_comm *c, const void *mine, size_t bytes, void *all,
                                            lr_error *err) {
     return c->ops->all_gather(c, mine, bytes, all, err);
+}
+static inline lr_status lr_comm_split(lr_comm *c, int first, int count, lr_comm **out,
+                                      lr_error *err) {
+    return c->ops->split(c, first, count, out, err);
 }
 static inline void lr_comm_abort(lr_comm *c, const char *reason) {
     c->ops->abort(c, reason);
