@@ -18,16 +18,6 @@ static void raise(size_t *most, size_t value)
     if (value > *most) *most = value;
 }
 
-/* Query tokens that one call of the attention kernel gets: their q and o rows stay in the second
- * level cache while the chunk's keys stream past. Not a matter of the result. */
-static size_t attention_tokens(const lr_layer *layer)
-{
-    const size_t cache = (size_t)512 << 10;
-    size_t group = layer->n_heads / layer->n_kv_heads;
-    size_t token = 2 * group * layer->head_dim * sizeof(float), tokens = cache / token;
-    return tokens < 1 ? 1 : tokens > LR_ROW_TILE ? LR_ROW_TILE : tokens;
-}
-
 static widths widest(const lr_kernels *kernels, const lr_backbone *backbone)
 {
     widths w = {0};
@@ -39,7 +29,7 @@ static widths widest(const lr_kernels *kernels, const lr_backbone *backbone)
         raise(&w.kv, 2 * layer->n_kv_heads * layer->head_dim);
         raise(&w.head_dim, layer->head_dim);
         raise(&w.heads, layer->n_heads);
-        size_t rows = attention_tokens(layer) * (layer->n_heads / layer->n_kv_heads);
+        size_t rows = LR_ROW_TILE * (layer->n_heads / layer->n_kv_heads);
         raise(&w.attn, kernels->attn_scratch(rows, layer->head_dim));
         for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
             raise(&w.linear, kernels->linear_scratch(linears[j], LR_ROW_TILE));
@@ -179,25 +169,25 @@ void lr_tile_range(const lr_tile *tile, uint64_t *lo, uint64_t *hi)
     lr_mask_range(&tile->layer->mask, tile->first + tile->rows - 1, tile->n_tokens, &unused, hi);
 }
 
-/* The attention arguments of KV head `head` for tokens [t, t + n) of the tile; no keys yet. */
-static lr_attn head_arguments(const lr_tile *tile, const lr_tile_state *state, size_t head, size_t t,
-                              size_t n)
+/* The attention arguments of KV head `head` for the tile; no keys yet. All its tokens go in one call:
+ * the keys and values of a long sequence come from main memory, once for a tile. */
+static lr_attn head_arguments(const lr_tile *tile, const lr_tile_state *state, size_t head)
 {
     const lr_layer *layer = tile->layer;
     size_t group = layer->n_heads / layer->n_kv_heads, width = layer->n_heads * layer->head_dim;
-    size_t row = t * width + head * group * layer->head_dim;
-    return (lr_attn){.n_tokens = n,
+    size_t at = head * group * layer->head_dim;
+    return (lr_attn){.n_tokens = tile->rows,
                      .group = group,
                      .head_dim = layer->head_dim,
-                     .q = state->q + row,
+                     .q = state->q + at,
                      .q_token = width,
-                     .o = state->o + row,
+                     .o = state->o + at,
                      .o_token = width,
-                     .m = state->m + t * layer->n_heads + head * group,
-                     .l = state->l + t * layer->n_heads + head * group,
+                     .m = state->m + head * group,
+                     .l = state->l + head * group,
                      .ml_token = layer->n_heads,
-                     .lo = tile->work->lo + t,
-                     .hi = tile->work->hi + t,
+                     .lo = tile->work->lo,
+                     .hi = tile->work->hi,
                      .scratch = tile->work->attn};
 }
 
@@ -205,31 +195,26 @@ void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state, const lr_ch
 {
     const lr_layer *layer = tile->layer;
     const lr_kv_shape shape = {.n_kv_heads = layer->n_kv_heads, .head_dim = layer->head_dim};
-    size_t step = attention_tokens(layer);
     uint64_t *lo = tile->work->lo, *hi = tile->work->hi;
-    uint64_t past = chunk->first_token + chunk->n_tokens;
     lr_tile_range(tile, &lo[0], &hi[0]);
-    if (lo[0] >= past || hi[0] <= chunk->first_token) return;
+    if (lo[0] >= chunk->first_token + chunk->n_tokens || hi[0] <= chunk->first_token) return;
     for (size_t t = 0; t < tile->rows; t++)
         lr_mask_range(&layer->mask, tile->first + t, tile->n_tokens, &lo[t], &hi[t]);
-    for (size_t head = 0; head < layer->n_kv_heads; head++)
-        for (size_t t = 0; t < tile->rows; t += step) {
-            size_t n = tile->rows - t < step ? tile->rows - t : step;
-            if (lo[t] >= past || hi[t + n - 1] <= chunk->first_token) continue;
-            lr_attn attn = head_arguments(tile, state, head, t, n);
-            attn.k_panels = lr_chunk_keys(&shape, chunk, head);
-            attn.v = lr_chunk_values(&shape, chunk, head);
-            attn.v_key = layer->head_dim;
-            attn.first_key = chunk->first_token;
-            attn.n_keys = (size_t)chunk->n_tokens;
-            tile->kernels->attn_block(&attn);
-        }
+    for (size_t head = 0; head < layer->n_kv_heads; head++) {
+        lr_attn attn = head_arguments(tile, state, head);
+        attn.k_panels = lr_chunk_keys(&shape, chunk, head);
+        attn.v = lr_chunk_values(&shape, chunk, head);
+        attn.v_key = layer->head_dim;
+        attn.first_key = chunk->first_token;
+        attn.n_keys = (size_t)chunk->n_tokens;
+        tile->kernels->attn_block(&attn);
+    }
 }
 
 void lr_tile_finish_attention(const lr_tile *tile, const lr_tile_state *state)
 {
     for (size_t head = 0; head < tile->layer->n_kv_heads; head++) {
-        lr_attn attn = head_arguments(tile, state, head, 0, tile->rows);
+        lr_attn attn = head_arguments(tile, state, head);
         tile->kernels->attn_finish(&attn);
     }
 }
