@@ -84,6 +84,9 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
     lri_canary_use(c);
     c->max_pixels = LRI_MAX_PIXELS;
     c->err_recognition |= AV_EF_CRCCHECK;
+    /* Without it, draining loses the pictures behind a recovery point that has not been output. What
+     * is really wrong is marked, and found out. */
+    c->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
     c->thread_count = decoder->threads;
     c->thread_type = FF_THREAD_FRAME | FF_THREAD_SLICE;
     code = avcodec_open2(c, codec, NULL);

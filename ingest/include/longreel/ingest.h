@@ -83,6 +83,11 @@ typedef struct lr_timeline {
 lr_status lr_recording_open(lr_recording **out, const char *path, const lr_ingest_options *options,
                             lr_error *err);
 void lr_recording_close(lr_recording *recording);
+/* The index as bytes (freed by lr_free), for a process of the same build, and back: `path` is there the
+ * same file or a copy of it, else LR_E_FORMAT. Of `options` only threads and cancel are looked at. */
+lr_status lr_recording_pack(const lr_recording *recording, void **bytes, size_t *count, lr_error *err);
+lr_status lr_recording_unpack(lr_recording **out, const void *bytes, size_t count, const char *path,
+                              const lr_ingest_options *options, lr_error *err);
 const lr_timeline *lr_recording_timeline(const lr_recording *recording);
 
 /* Grid point k: its time, and the pts of the frame shown there (both from the origin). */
