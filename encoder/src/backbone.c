@@ -151,7 +151,7 @@ static uint64_t count_pieces(const forward *f)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < f->n_chunks; i++) {
-        lr_tiling tiling = {.height = LR_ROW_TILE};
+        lr_tiling tiling = {.height = f->tiling.height};
         tiling.first = (f->first_chunk + i) * f->run->partition->chunk;
         tiling.end = tiling.first + lr_partition_chunk_tokens(f->run->partition, f->first_chunk + i);
         count += lr_tiling_count(&tiling);
@@ -206,7 +206,8 @@ static void place(forward *f, const lr_partition *partition, int rank, size_t th
     f->n_chunks = (size_t)(partition->first_chunk[rank + 1] - f->first_chunk);
     f->alone = partition->n_ranks == 1;
     f->threads = threads;
-    f->tiling = (lr_tiling){.first = f->first, .end = f->end, .height = LR_ROW_TILE};
+    f->tiling = (lr_tiling){.first = f->first, .end = f->end};
+    f->tiling.height = lr_tile_height(f->kernels, threads, f->end - f->first);
 }
 
 /* Bytes of everything, counted without taking it. */
@@ -241,7 +242,7 @@ static lr_status prepare(forward *f, float *x, lr_error *err)
     take_all(f, &cut, f->run->comm);
     if (cut.failed) LR_FAIL(LR_E_INTERNAL, "the backbone's work memory was counted too small");
     for (size_t i = 0; i < f->n_chunks; i++) {
-        lr_tiling tiling = {.height = LR_ROW_TILE};
+        lr_tiling tiling = {.height = f->tiling.height};
         tiling.first = (f->first_chunk + i) * partition->chunk;
         tiling.end = tiling.first + lr_partition_chunk_tokens(partition, f->first_chunk + i);
         for (size_t j = 0; j < lr_tiling_count(&tiling); j++, n++) {

@@ -1,6 +1,11 @@
 #include "blocks.h"
 
+#include <string.h>
+
 #define CACHE_LINE_FLOATS (LR_ALIGN / sizeof(float))
+#define ROW_STEP 12 /* rows that the packed linear layers work at a time, about */
+
+_Static_assert(LR_ROW_TILE % LR_KEY_PANEL == 0, "tiles of rows are whole panels of keys");
 
 size_t lr_tiling_count(const lr_tiling *tiling)
 {
@@ -16,6 +21,25 @@ void lr_tiling_get(const lr_tiling *tiling, size_t i, uint64_t *first, size_t *r
     if (end > tiling->end) end = tiling->end;
     *first = begin;
     *rows = (size_t)(end - begin);
+}
+
+/* Only the packed linear layers may be cut anywhere at no cost (OpenBLAS fills up each tile to
+ * LR_ROW_TILE). */
+size_t lr_tile_height(const lr_kernels *kernels, size_t threads, uint64_t rows)
+{
+    size_t best = LR_ROW_TILE;
+    uint64_t soonest = UINT64_MAX;
+    if (strncmp(kernels->gemm, "packed", 6) != 0) return LR_ROW_TILE;
+    for (size_t height = LR_ROW_TILE; height >= 2 * LR_KEY_PANEL; height -= LR_KEY_PANEL) {
+        uint64_t full = rows / height, rest = rows % height;
+        uint64_t cost = (height + ROW_STEP - 1) / ROW_STEP * ROW_STEP; /* of a tile */
+        uint64_t end = (full + threads - 1) / threads * cost + (full % threads == 0 ? rest : 0);
+        if (end < soonest) {
+            soonest = end;
+            best = height;
+        }
+    }
+    return best;
 }
 
 lr_status lr_scratch_create(lr_scratch *out, const lr_pool *pool, size_t floats, const char *what,

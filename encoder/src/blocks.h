@@ -18,6 +18,10 @@ typedef struct lr_tiling {
 size_t lr_tiling_count(const lr_tiling *tiling);
 /* Tile i: rows [*first, *first + *rows). */
 void lr_tiling_get(const lr_tiling *tiling, size_t i, uint64_t *first, size_t *rows);
+/* The height of tiles with which the threads end soonest over `rows` rows of linear layers: where there
+ * are few tiles, threads would wait for the last. A multiple of LR_KEY_PANEL, at most LR_ROW_TILE; never
+ * a matter of the result. */
+size_t lr_tile_height(const lr_kernels *kernels, size_t threads, uint64_t rows);
 
 /* One area of floats for each thread of a pool, 64-byte aligned. */
 typedef struct lr_scratch {

@@ -6,10 +6,6 @@
 
 #include "vision.h"
 
-#define ROW_STEP 12 /* rows that the packed linear layers work at a time, about */
-
-_Static_assert(LR_ROW_TILE % LR_KEY_PANEL == 0, "tiles of patches are whole panels of keys");
-
 static size_t most(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -199,30 +195,12 @@ static void query_tile(void *arg, size_t index, size_t worker)
 
 /* ------------------------------------------------------------------ all of it */
 
-/* Height of the tiles of patches: a picture has few of them (594 patches are 6.2 tiles of 96), so that
- * threads would wait for the last; this is the height with which they end soonest. Only the packed
- * linear layers may be cut anywhere at no cost (OpenBLAS fills up each tile to LR_ROW_TILE). */
-static size_t tile_height(const eg2_vision_run *run)
-{
-    size_t threads = lr_pool_threads(run->worker.pool), best = LR_ROW_TILE, least = SIZE_MAX;
-    if (strncmp(run->kernels->gemm, "packed", 6) != 0) return LR_ROW_TILE;
-    for (size_t height = LR_ROW_TILE; height >= 2 * LR_KEY_PANEL; height -= LR_KEY_PANEL) {
-        size_t full = run->patches / height, rest = run->patches % height;
-        size_t cost = (height + ROW_STEP - 1) / ROW_STEP * ROW_STEP; /* of a tile */
-        size_t ends = (full + threads - 1) / threads * cost + (full % threads == 0 ? rest : 0);
-        if (ends < least) {
-            least = ends;
-            best = height;
-        }
-    }
-    return best;
-}
-
 lr_status eg2_vision_layers(eg2_vision_run *run, lr_error *err)
 {
     lr_status st = LR_OK;
     lr_pool *pool = run->worker.pool;
-    patch_loop patches = {.run = run, .tiling = {.end = run->patches, .height = tile_height(run)}};
+    size_t height = lr_tile_height(run->kernels, lr_pool_threads(pool), run->patches);
+    patch_loop patches = {.run = run, .tiling = {.end = run->patches, .height = height}};
     query_loop queries = {.run = run, .tiling = {.end = run->patches,
                                                  .height = query_tokens(run->tower)}};
     size_t n_queries = lr_tiling_count(&queries.tiling) * run->tower->n_kv_heads;
