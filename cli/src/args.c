@@ -89,7 +89,9 @@ int cli_wrong_usage(const cli_command *command, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     cli_report(LR_OK, NULL, text);
-    fprintf(stderr, "longreel: 'longreel %s --help' lists the options\n", command->name);
+    if (!cli_is_silent()) {
+        fprintf(stderr, "longreel: 'longreel %s --help' lists the options\n", command->name);
+    }
     return CLI_WRONG_USAGE;
 }
 
@@ -216,7 +218,7 @@ bool cli_parse(const cli_command *command, int argc, char **argv, void *options,
     optind = 1;
     while ((got = getopt_long(argc, argv, p.shorts, p.longs, NULL)) != -1) {
         if (got == HELP_VALUE) {
-            cli_print_help(command, stdout);
+            if (!cli_is_silent()) cli_print_help(command, stdout);
             *code = cli_finish_output(CLI_DONE);
             return false;
         }

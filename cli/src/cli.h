@@ -83,6 +83,9 @@ void cli_screen_begin(cli_progress_mode mode);
 void cli_screen_position(size_t number, size_t count);
 /* An lr_progress_callback. */
 void cli_progress(void *arg, const lr_progress *progress);
+/* From now on (or no longer) nothing is printed, on either stream: another process speaks. */
+void cli_be_silent(bool silent);
+bool cli_is_silent(void);
 /* Takes the progress line away. */
 void cli_screen_clear(void);
 

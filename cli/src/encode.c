@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "encode_options.h"
+#include "ranks.h"
 
 typedef struct encode_options {
     cli_encode_options common;
@@ -27,6 +27,7 @@ static const cli_option table[] = {
 
 typedef struct batch {
     const encode_options *options;
+    cli_ranks ranks;
     lr_model *model;
     cli_recording *recordings;
     size_t count;
@@ -57,6 +58,7 @@ static void report_done(batch *b, const cli_recording *r, const lr_encode_result
                                 result->ranks, "peak_bytes", (json_int_t)result->peak_bytes));
         return;
     }
+    if (cli_is_silent()) return;
     if (result->skipped) {
         printf("%s: finished before, skipped\n", r->set);
     } else {
@@ -97,7 +99,7 @@ static void show_warnings(const cli_recording *r) {
     lr_set *set = NULL;
     size_t i;
     json_t *one;
-    if (lr_set_open(&set, r->set, NULL) != LR_OK) return;
+    if (cli_is_silent() || lr_set_open(&set, r->set, NULL) != LR_OK) return;
     json_t *manifest = json_loads(lr_set_info_of(set)->manifest, 0, NULL);
     json_array_foreach(json_object_get(manifest, "warnings"), i, one) {
         cli_warn(r->path, "%s: %s", r->path, json_string_value(one));
@@ -128,18 +130,22 @@ static void encode_one(batch *b, size_t i) {
         lr_encode_result_free(&result);
         return;
     }
+    cli_ranks_choose_speaker(&b->ranks);
     b->failed++;
     b->wrong += st == LR_E_USAGE;
     b->interrupted |= st == LR_E_INTERRUPTED || st == LR_E_PEER;
     report_failure(b, r, &err);
-    if (st != LR_E_INTERRUPTED && st != LR_E_USAGE) {
+    if (st != LR_E_INTERRUPTED && st != LR_E_USAGE && cli_ranks_writes(&b->ranks)) {
         lr_error ignored = {0};
         (void)lr_set_note_failure(r->set, err.text, &ignored);
     }
 }
 
 static int encode_all(batch *b) {
-    for (size_t i = 0; i < b->count && !cli_cancelled(); i++) encode_one(b, i);
+    for (size_t i = 0; i < b->count && !cli_cancelled(); i++) {
+        encode_one(b, i);
+        if (b->interrupted && b->ranks.comm) return CLI_INTERRUPTED; /* there are no ranks any more */
+    }
     size_t untouched = b->count - b->saved - b->skipped - b->failed;
     if (cli_cancelled() && !b->interrupted && untouched > 0) {
         cli_report(LR_E_INTERRUPTED, NULL, "interrupted");
@@ -164,14 +170,18 @@ static lr_status check_output(const char *output, lr_error *err) {
     return LR_OK;
 }
 
-static int run_batch(batch *b) {
+static lr_status open_batch(batch *b, lr_error *err) {
     const lr_encode_options *o = &b->options->common.encode;
+    return cli_open_model(&b->model, b->options->common.model, o->video, o->audio, o->threads * o->ranks, err);
+}
+
+static int run_batch(batch *b) {
     lr_error err = {0};
-    int threads = o->threads * o->ranks;
-    if (cli_open_model(&b->model, b->options->common.model, o->video, o->audio, threads, &err) != LR_OK) {
-        return cli_fail_model(&err);
-    }
-    if (lr_encode_check(o, b->model, &err) != LR_OK) return cli_fail(&err);
+    lr_status st = cli_ranks_agree(&b->ranks, open_batch(b, &err), &err);
+    if (st == LR_E_PEER) return cli_fail(&err);
+    if (st != LR_OK) return cli_fail_model(&err);
+    st = lr_encode_check(&b->options->common.encode, b->model, &err);
+    if (cli_ranks_agree(&b->ranks, st, &err) != LR_OK) return cli_fail(&err);
     if (b->options->json) b->report = json_array();
     int code = encode_all(b);
     if (!b->options->json) return cli_finish_output(code);
@@ -179,28 +189,45 @@ static int run_batch(batch *b) {
     return cli_print_json(json_pack("{s:O}", "recordings", b->report), code);
 }
 
+/* Rank 0's list and directory hold for all. */
+static lr_status find_recordings(batch *b, char **rest, size_t n_rest, lr_error *err) {
+    lr_status st = LR_OK;
+    const char *output = b->options->output;
+    if (cli_ranks_writes(&b->ranks)) {
+        st = cli_recordings(&b->recordings, &b->count, rest, n_rest, output, err);
+        if (st == LR_OK) st = check_output(output, err);
+    }
+    st = cli_ranks_agree(&b->ranks, st, err);
+    return st == LR_OK ? cli_ranks_share_list(&b->ranks, &b->recordings, &b->count, err) : st;
+}
+
+static int run_on_ranks(batch *b, const cli_command *command, encode_options *options, char **rest,
+                        size_t n_rest) {
+    lr_error err = {0};
+    if (cli_ranks_open(&b->ranks, &options->common, &err) != LR_OK) return cli_fail(&err);
+    lr_status st = find_recordings(b, rest, n_rest, &err);
+    if (st == LR_E_PEER) return cli_fail(&err);
+    if (st != LR_OK) return cli_wrong_usage(command, "%s", err.text);
+    return run_batch(b);
+}
+
 static int run(const cli_command *command, int argc, char **argv) {
     encode_options options = {.common = cli_encode_option_defaults()};
     batch b = {.options = &options};
     char **rest = NULL;
     size_t n_rest = 0;
-    lr_error err = {0};
     int code = CLI_DONE;
+    cli_ranks_expect();
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
     cli_screen_begin((cli_progress_mode)options.progress);
     if (!options.common.model) return cli_wrong_usage(command, "the model is missing: -m DIR");
     if (!options.output) return cli_wrong_usage(command, "the directory for the sets is missing: -o OUT");
-    if (cli_recordings(&b.recordings, &b.count, rest, n_rest, options.output, &err) != LR_OK ||
-        check_output(options.output, &err) != LR_OK) {
-        code = cli_wrong_usage(command, "%s", err.text);
-        goto done;
-    }
     cli_catch_signals();
-    code = run_batch(&b);
-done:
+    code = run_on_ranks(&b, command, &options, rest, n_rest);
     json_decref(b.report);
     lr_model_close(b.model);
     cli_recordings_free(b.recordings, b.count);
+    cli_ranks_close(&b.ranks, code);
     return code;
 }
 
@@ -214,9 +241,11 @@ const cli_command cli_encode = {
             "input). A second recording of the same name becomes OUT/<file name>~2/.\n\nA finished set "
             "is skipped; one made from another recording, model or options is only replaced with "
             "--force. A recording that fails does not stop the others. The vectors are the same to the "
-            "last bit for any number of ranks and threads.",
+            "last bit for any number of ranks and threads.\n\nUnder mpirun and srun the processes that were "
+            "started share each recording by MPI.",
     .examples = "  longreel encode talk.mp4 -m embeddinggemma-2 -o out\n"
                 "  longreel encode @talks.txt -m embeddinggemma-2 -o out --ranks 4 --context 8192\n"
+                "  mpirun -n 16 longreel encode @talks.txt -m embeddinggemma-2 -o out\n"
                 "  longreel encode match.mkv -m embeddinggemma-2 -o out --fps 2 --start 45:00 --end 1:00:00\n",
     .options = table,
     .run = run,

@@ -5,7 +5,6 @@
 #define AT(field) .offset = offsetof(cli_encode_options, field)
 #define ENCODE(field) .offset = offsetof(cli_encode_options, encode.field)
 
-static const char *const communicators[] = {"auto", "local", NULL};
 static const char *const devices[] = {"auto", "cpu", NULL};
 
 /* Contexts: "full" or a number of tokens. */
@@ -70,8 +69,12 @@ const cli_option cli_encode_table[] = {
      ENCODE(threads), 1, 4096},
     {CLI_COUNT, "chunk", 0, "N", "tokens that ranks exchange at a time (default 1024); changes the last "
      "bits of the vectors, unlike --ranks and --threads", ENCODE(chunk), 1, 1 << 24},
-    {CLI_WORD, "comm", 0, "auto|local", "how ranks talk (default auto); this version has local ranks "
-     "only", AT(communicator), .words = communicators},
+    {CLI_WORD, "comm", 0, "auto|local|mpi", "how ranks talk: auto (default) takes MPI under mpirun and srun, "
+     "else ranks of this process", AT(communicator), .words = cli_communicators},
+    {CLI_WORD, "mpi", 0, "auto|openmpi|mpich", "which MPI (default auto: the launcher's)", AT(mpi),
+     .words = cli_mpis},
+    {CLI_TIME, "peer-timeout", 0, "S", "seconds without a sign of life after which a process is taken for "
+     "lost, and the others stop (default 30)", AT(peer_timeout)},
     {CLI_WORD, "device", 0, "auto|cpu", "where to compute (default auto); this version uses the CPU",
      AT(device), .words = devices},
     {CLI_INT, "groups", 0, "1", "recordings in parallel (default 1); this version takes one after "
@@ -82,5 +85,6 @@ const cli_option cli_encode_table[] = {
 };
 
 cli_encode_options cli_encode_option_defaults(void) {
-    return (cli_encode_options){.encode = lr_encode_defaults(), .groups = 1};
+    return (cli_encode_options){
+        .encode = lr_encode_defaults(), .groups = 1, .peer_timeout = 30 * LR_TIME_SECOND};
 }

@@ -8,10 +8,13 @@
 typedef struct cli_encode_options {
     lr_encode_options encode;
     const char *model;
-    int communicator, device; /* one choice each so far */
+    int communicator, mpi; /* indices of cli_communicators and cli_mpis */
+    int device;            /* one choice so far */
     int groups;
+    lr_time peer_timeout;
 } cli_encode_options;
 
+extern const char *const cli_communicators[], *const cli_mpis[];
 extern const cli_option cli_encode_table[];
 cli_encode_options cli_encode_option_defaults(void);
 

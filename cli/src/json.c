@@ -24,6 +24,10 @@ int cli_finish_output(int code) {
 }
 
 int cli_print_json(json_t *document, int code) {
+    if (cli_is_silent()) {
+        json_decref(document);
+        return code;
+    }
     if (!document) {
         cli_report(LR_E_NOMEM, NULL, "out of memory: the JSON document");
         return code == CLI_DONE ? CLI_SOME_FAILED : code;

@@ -14,6 +14,7 @@ static struct {
     pthread_mutex_t lock;
     bool line, json; /* how progress is shown; neither: not at all */
     bool up;         /* a progress line is on the screen */
+    bool silent;
     size_t number, count;
     struct timespec last;
     lr_stage last_stage;
@@ -23,6 +24,14 @@ static struct {
 void cli_screen_begin(cli_progress_mode mode) {
     screen.json = mode == CLI_PROGRESS_JSON;
     screen.line = mode == CLI_PROGRESS_AUTO && isatty(STDERR_FILENO);
+}
+
+void cli_be_silent(bool silent) {
+    screen.silent = silent;
+}
+
+bool cli_is_silent(void) {
+    return screen.silent;
 }
 
 void cli_screen_position(size_t number, size_t count) {
@@ -129,7 +138,7 @@ void cli_progress(void *arg, const lr_progress *p) {
     pthread_mutex_lock(&screen.lock);
     double since = (double)(now.tv_sec - screen.last.tv_sec) + 1e-9 * (double)(now.tv_nsec - screen.last.tv_nsec);
     bool due = !screen.any || p->stage != screen.last_stage || since >= (screen.json ? 1.0 : 0.2);
-    if (due && (screen.line || screen.json)) {
+    if (due && !screen.silent && (screen.line || screen.json)) {
         if (screen.line) show_line(p);
         if (screen.json) show_json(p);
         fflush(stderr);
@@ -167,6 +176,7 @@ static const char *advice(lr_status status, bool recording) {
 
 static void say(const char *event, const char *recording, lr_status status, const char *text) {
     const char *next = advice(status, recording != NULL);
+    if (screen.silent) return;
     pthread_mutex_lock(&screen.lock);
     take_line_away();
     if (screen.json) {
@@ -182,7 +192,7 @@ static void say(const char *event, const char *recording, lr_status status, cons
 }
 
 void cli_event(const char *event, const char *recording, const char *set) {
-    if (!screen.json) return;
+    if (!screen.json || screen.silent) return;
     pthread_mutex_lock(&screen.lock);
     print_event(json_pack("{s:s, s:o, s:o}", "event", event, "recording", cli_json_text(recording), "set",
                           cli_json_text(set)));

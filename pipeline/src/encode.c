@@ -1,4 +1,4 @@
-/* One recording through all stages, on local ranks.
+/* One recording through all stages, on local ranks or on processes.
  *
  * Windows are worked one after another; within one, every rank makes the token vectors of its own
  * tokens, runs the backbone with the others, and hands sums (and hidden states, when asked) to rank 0,
@@ -217,17 +217,21 @@ static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err) {
     for (size_t w = 0; w < job->layout->n_windows; w++) {
         if (comm->rank == 0) {
             lr_meter_window(&job->meter, w, job->layout->n_windows);
-            lr_meter_stage(&job->meter, LR_STAGE_TOWERS,
-                           lr_towers_units(job->layout, &job->layout->windows[w]),
+            uint64_t units = lr_towers_units(job->layout, &job->layout->windows[w]);
+            if (job->comm) units = units / (uint64_t)job->ranks + 1; /* those of this process */
+            lr_meter_stage(&job->meter, LR_STAGE_TOWERS, units,
                            towers_weight(job) / (double)job->layout->n_windows);
         }
         LR_TRY(lr_comm_barrier(comm, err));
         LR_TRY(encode_window(&rank, w, err));
     }
     if (comm->rank == 0) {
+        struct timespec begin;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
         lr_meter_stage(&job->meter, LR_STAGE_WRITE, 1, 0);
         LR_TRY(lr_pooler_write(rank.pooler, job->writer, &job->result->segments, err));
         if (job->stages) LR_TRY(put_layout_stages(job, err));
+        job->seconds_write = lr_seconds_since(&begin);
     }
 done:
     lr_pooler_free(rank.pooler);
@@ -257,7 +261,9 @@ static void fill_result(lr_job *job) {
     r->n_warnings = job->timeline->n_warnings + job->n_damage;
     r->duration = lr_time_seconds(job->pooling.end - job->pooling.base);
     r->ranks = job->ranks;
-    if (getrusage(RUSAGE_SELF, &usage) == 0) r->peak_bytes = (size_t)usage.ru_maxrss * 1024;
+    if (getrusage(RUSAGE_SELF, &usage) == 0 && (size_t)usage.ru_maxrss * 1024 > r->peak_bytes) {
+        r->peak_bytes = (size_t)usage.ru_maxrss * 1024;
+    }
     r->seconds = lr_seconds_since(&job->meter.begin);
 }
 
@@ -286,16 +292,23 @@ static lr_status take_finished(lr_job *job, const char *set_path, lr_error *err)
     return LR_OK;
 }
 
+static lr_status run_ranks(lr_job *job, lr_error *err) {
+    if (!job->comm) return lr_comm_local_run(job->ranks, job->options->peer_timeout, rank_body, job, err);
+    lr_status st = rank_body(job, job->comm, err);
+    return st == LR_OK ? lr_ranks_collect(job, err) : st;
+}
+
 static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     lr_status st = LR_OK;
     char *manifest = NULL;
     LR_TRY(refuse_what_does_not_fit(job, err));
-    LR_TRY(lr_set_create(&job->writer, set_path, job->options->force, err));
+    if (lr_job_writes(job)) LR_TRY(lr_set_create(&job->writer, set_path, job->options->force, err));
     if (job->options->save_stages) LR_TRY(lr_stage_store_create(&job->stages, err));
     job->meter.weight = towers_weight(job) + backbone_weight(job);
-    LR_TRY(lr_comm_local_run(job->ranks, job->options->peer_timeout, rank_body, job, err));
+    LR_TRY(run_ranks(job, err));
     LR_TRY(lr_job_settle_damage(job, err));
     fill_result(job);
+    if (!lr_job_writes(job)) goto done;
     LR_TRY(lr_manifest_text(job, &manifest, err));
     LR_TRY(lr_cancel_check(job->options->cancel, err));
     st = lr_set_commit(job->writer, manifest, err);
@@ -305,22 +318,66 @@ done:
     return st;
 }
 
-lr_status lr_encode_recording(lr_model *model, const char *recording, const char *set_path,
-                              const lr_encode_options *options, lr_encode_result *result,
-                              lr_error *err) {
+/* Rank 0 looks; the others follow. */
+static lr_status look_for_set(lr_job *job, const char *set_path, bool *done, lr_error *err) {
+    lr_status st = LR_OK;
+    unsigned char found = 0;
+    if (lr_job_writes(job) && !job->options->force) LR_TRY(lr_look_for_set(set_path, job->key, done, err));
+    if (lr_job_writes(job) && *done) LR_TRY(take_finished(job, set_path, err));
+    if (!job->comm) return LR_OK;
+    found = *done;
+    LR_TRY(lr_comm_broadcast(job->comm, 0, &found, sizeof found, err));
+    *done = job->result->skipped = found != 0;
+    if (*done) fill_result(job);
+done:
+    return st;
+}
+
+static lr_status encode(lr_model *model, const char *recording, const char *set_path,
+                        const lr_encode_options *options, lr_comm *comm, lr_encode_result *result,
+                        lr_error *err) {
     lr_status st = LR_OK;
     lr_job job = {0};
     bool done = false;
-    memset(result, 0, sizeof *result);
     LR_TRY(lr_encode_check(options, model, err));
-    LR_TRY(lr_job_prepare(&job, model, recording, options, err));
+    if (comm) LR_TRY(lr_ranks_compare(comm, model, options, err));
+    LR_TRY(lr_job_prepare(&job, model, recording, options, comm, err));
     job.result = result;
     LR_TRY(LR_NEW(&result->work, (size_t)job.ranks, "the account of the ranks' work", err));
-    if (!options->force) LR_TRY(lr_look_for_set(set_path, job.key, &done, err));
-    LR_TRY(done ? take_finished(&job, set_path, err) : run_job(&job, set_path, err));
+    LR_TRY(look_for_set(&job, set_path, &done, err));
+    if (!done) LR_TRY(run_job(&job, set_path, err));
 done:
+    /* Before the unfinished set is cleared away: the others need not wait for that. */
+    if (st != LR_OK && comm) lr_comm_abort(comm, err->text);
     lr_job_free(&job);
-    if (st != LR_OK) lr_encode_result_free(result);
-    if (st != LR_OK) lr_error_about(err, recording);
     return st;
+}
+
+/* On a communicator for this recording alone: a failure ends that one, and then all agree on it. */
+static lr_status encode_on_processes(lr_model *model, const char *recording, const char *set_path,
+                                     const lr_encode_options *options, lr_encode_result *result,
+                                     lr_error *err) {
+    lr_comm *own = NULL;
+    lr_status st = lr_comm_split(options->comm, 0, options->comm->size, &own, err);
+    if (st != LR_OK) return st;
+    st = encode(model, recording, set_path, options, own, result, err);
+    lr_comm_free(own);
+    return lr_comm_agree(options->comm, st, err);
+}
+
+lr_status lr_encode_recording(lr_model *model, const char *recording, const char *set_path,
+                              const lr_encode_options *options, lr_encode_result *result,
+                              lr_error *err) {
+    lr_error own_err = {0};
+    lr_status st;
+    memset(result, 0, sizeof *result);
+    if (options->comm) {
+        st = encode_on_processes(model, recording, set_path, options, result, &own_err);
+    } else {
+        st = encode(model, recording, set_path, options, NULL, result, &own_err);
+    }
+    if (st == LR_OK) return LR_OK;
+    lr_encode_result_free(result);
+    lr_error_about(&own_err, recording);
+    return lr_fail(err, st, "%s", own_err.text);
 }

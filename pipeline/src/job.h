@@ -76,6 +76,7 @@ typedef struct lr_job {
     lr_layout *layout;
     char model_hash[33];
     char *key;             /* "is this the same work?": hex */
+    lr_comm *comm;         /* NULL: local ranks share this job; else each of its ranks has its own */
     int ranks, threads;
     size_t dim;
     lr_pooling pooling;
@@ -94,8 +95,23 @@ typedef struct lr_job {
     double seconds_index, seconds_towers, seconds_backbone, seconds_write; /* rank 0's */
 } lr_job;
 
+static inline bool lr_job_writes(const lr_job *job) {
+    return !job->comm || job->comm->rank == 0;
+}
+
+/* ranks.c: ranks that are processes */
+/* LR_E_USAGE names what differs from rank 0: build, instruction set, model, an option. */
+lr_status lr_ranks_compare(lr_comm *comm, lr_model *model, const lr_encode_options *options, lr_error *err);
+/* Rank 0 makes the index, the others get it. */
+lr_status lr_ranks_open(lr_comm *comm, lr_recording **out, const char *path, const lr_ingest_options *options,
+                        lr_error *err);
+/* The accounts of all ranks' work to all, the damage they met to rank 0. */
+lr_status lr_ranks_collect(lr_job *job, lr_error *err);
+
 /* options.c */
 int lr_processors(void);
+/* For one of so many processes on this machine. */
+int lr_process_threads(int processes);
 size_t lr_memory_available(void);
 double lr_seconds_since(const struct timespec *begin);
 /* Puts "<path>: " before a recorded text, unless it begins with the path. */
@@ -115,7 +131,7 @@ void lr_meter_add(lr_meter *meter, uint64_t units);
 
 /* prepare.c: recording, layout, key; no decoding. */
 lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
-                         const lr_encode_options *options, lr_error *err);
+                         const lr_encode_options *options, lr_comm *comm, lr_error *err);
 void lr_job_free(lr_job *job);
 lr_status lr_job_add_damage(lr_job *job, const lr_damage *damage, size_t count, lr_error *err);
 /* Once all ranks are through: job->damage takes the timeline's in, and each range stands there once,
@@ -167,7 +183,7 @@ lr_status lr_tokens_open(lr_saved_tokens *out, const char *path, lr_error *err);
 void lr_tokens_close(lr_saved_tokens *tokens);
 
 /* plan.c */
-/* *total: bytes of all ranks together. */
+/* *total: bytes of all ranks of this machine together. */
 lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, double *total, lr_error *err);
 
 /* manifest.c */

@@ -157,7 +157,7 @@ static json_t *run_json(const lr_job *job) {
     json_t *path = text_json(absolute ? absolute : job->timeline->path);
     free(absolute);
     return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o}", "ranks", job->ranks, "threads", job->threads,
-                     "communicator", "local", "path", path, "build",
+                     "communicator", job->comm ? job->comm->ops->name : "local", "path", path, "build",
                      build_json(lr_model_kernels(job->model)), "work", work_json(job));
 }
 

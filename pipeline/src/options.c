@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "job.h"
 
@@ -16,6 +17,13 @@ int lr_processors(void) {
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
     int count = CPU_COUNT(&set);
     return count > 0 ? count : 1;
+}
+
+/* A launcher may have bound this process to processors of its own, or left all to all. */
+int lr_process_threads(int processes) {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int mine = lr_processors(), each = online > 0 ? (int)online / processes : 1;
+    return mine < each ? mine : each;
 }
 
 /* MemAvailable of /proc/meminfo in bytes; 0 when it cannot be read. */
@@ -127,6 +135,10 @@ lr_status lr_encode_check(const lr_encode_options *options, const lr_model *mode
     if (options->chunk == 0 || options->chunk > (UINT64_C(1) << 24)) {
         return lr_fail(err, LR_E_USAGE, "--chunk must be between 1 and 16777216 tokens");
     }
+    int ranks = options->comm ? options->comm->size : options->ranks;
+    if (options->comm && options->ranks > 1) {
+        return lr_fail(err, LR_E_USAGE, "--ranks %d: the launcher has started %d ranks", options->ranks, ranks);
+    }
     if (options->ranks < 0 || options->ranks > LR_LOCAL_MAX) {
         return lr_fail(err, LR_E_USAGE, "--ranks must be between 1 and %d", LR_LOCAL_MAX);
     }
@@ -149,7 +161,7 @@ lr_status lr_encode_check(const lr_encode_options *options, const lr_model *mode
         options->start >= options->end) {
         return lr_fail(err, LR_E_USAGE, "--start must lie before --end");
     }
-    if (options->save_stages && options->ranks > 1) {
+    if (options->save_stages && ranks > 1) {
         return lr_fail(err, LR_E_USAGE, "--save stages looks into one rank; use --ranks 1 with it");
     }
     lr_status st = check_towers(options, lr_model_info_of(model), err);

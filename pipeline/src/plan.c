@@ -52,6 +52,7 @@ lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, double *total, lr_err
     plan->bytes_per_rank = work.most + pieces / (size_t)job->ranks;
     plan->bytes_available = lr_memory_available();
     *total = work.total + (double)pieces;
+    if (job->comm && job->options->node_ranks > 0) *total *= (double)job->options->node_ranks / job->ranks;
     plan->fits = plan->bytes_available == 0 || *total <= (double)plan->bytes_available;
     return LR_OK;
 }
@@ -62,7 +63,7 @@ lr_status lr_plan_recording(lr_model *model, const char *recording, const lr_enc
     double total;
     lr_status st = lr_encode_check(options, model, err);
     if (st != LR_OK) return st;
-    st = lr_job_prepare(&job, model, recording, options, err);
+    st = lr_job_prepare(&job, model, recording, options, NULL, err);
     if (st == LR_OK) st = lr_plan_of_job(&job, plan, &total, err);
     lr_job_free(&job);
     if (st != LR_OK) lr_error_about(err, recording);

@@ -9,8 +9,10 @@ static void fill_options(lr_job *job, lr_encode_options *filled) {
     if (filled->dim == 0) filled->dim = info->dim;
     if (filled->soft_tokens == 0) filled->soft_tokens = info->picture.budget;
     if (filled->ranks == 0) filled->ranks = 1;
+    if (job->comm) filled->ranks = job->comm->size;
     if (filled->threads == 0) {
-        int each = lr_processors() / filled->ranks;
+        int each = job->comm ? lr_process_threads(filled->node_ranks ? filled->node_ranks : filled->ranks)
+                             : lr_processors() / filled->ranks;
         filled->threads = each > 0 ? each : 1;
     }
     job->dim = filled->dim;
@@ -30,7 +32,8 @@ static lr_status open_recording(lr_job *job, const char *path, lr_error *err) {
     ingest.audio_track = o->audio_track;
     ingest.threads = job->threads;
     ingest.cancel = o->cancel;
-    lr_status st = lr_recording_open(&job->recording, path, &ingest, err);
+    lr_status st = job->comm ? lr_ranks_open(job->comm, &job->recording, path, &ingest, err)
+                             : lr_recording_open(&job->recording, path, &ingest, err);
     if (st == LR_OK) job->timeline = lr_recording_timeline(job->recording);
     return st;
 }
@@ -112,13 +115,14 @@ static lr_pooling pooling_of(const lr_job *job) {
 }
 
 lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
-                         const lr_encode_options *options, lr_error *err) {
+                         const lr_encode_options *options, lr_comm *comm, lr_error *err) {
     lr_status st = LR_OK;
     lr_encode_options *filled = NULL;
     struct timespec begin;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     memset(job, 0, sizeof *job);
     job->model = model;
+    job->comm = comm;
     LR_TRY(LR_NEW(&filled, 1, "options", err));
     *filled = *options;
     job->options = filled;

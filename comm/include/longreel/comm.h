@@ -122,6 +122,11 @@ typedef lr_status (*lr_gather_sink)(void *arg, int rank, const void *data, size_
 lr_status lr_comm_gather(lr_comm *comm, int root, const void *mine, const size_t *sizes, size_t piece,
                          lr_gather_sink sink, void *arg, lr_error *err);
 
+/* Collective: each rank gives its outcome, and all get the same one: LR_OK, or the failure of the
+ * lowest rank that has one of its own (LR_E_PEER is an echo), with "rank N: " before it unless it is
+ * rank 0's or everybody's. A communicator that fails adds LR_E_PEER where there was no failure. */
+lr_status lr_comm_agree(lr_comm *comm, lr_status st, lr_error *err);
+
 /* ------------------------------------------------------------------ local
  *
  * `size` (1..LR_LOCAL_MAX) ranks in this process; all[r] is rank r's communicator, to be used by rank

@@ -41,6 +41,10 @@ typedef struct lr_encode_options {
     bool video, audio, stamps;
     int audio_track;
     int ranks, threads;     /* local ranks; threads a rank. 0: chosen for this machine */
+    lr_comm *comm;          /* NULL, or the ranks instead: all of them make the same call, with a recording
+                               that is the same file. Only rank 0 writes; all return the same status. A
+                               recording that fails leaves the communicator as it was */
+    int node_ranks;         /* of comm, on this machine; 0: all */
     uint64_t chunk;         /* tokens */
     bool save_tokens, save_stages;
     bool force;

@@ -1,0 +1,30 @@
+/* Inside cli/: the ranks of a run, where a launcher (mpirun, srun) started several processes. Only one
+ * of them prints; all exit alike. */
+#ifndef LONGREEL_CLI_RANKS_H
+#define LONGREEL_CLI_RANKS_H
+
+#include <longreel/world.h>
+
+#include "encode_options.h"
+
+typedef struct cli_ranks {
+    lr_world *world; /* NULL: this process is alone */
+    lr_comm *comm;   /* the world's */
+} cli_ranks;
+
+/* Before the first message: only the launcher's first task is to speak. */
+void cli_ranks_expect(void);
+/* Opens MPI where the launcher or the options ask for it, and puts it into options->encode. */
+lr_status cli_ranks_open(cli_ranks *out, cli_encode_options *options, lr_error *err);
+bool cli_ranks_writes(const cli_ranks *ranks);
+/* All get the same status; the text of a failure is printed by one. */
+lr_status cli_ranks_agree(const cli_ranks *ranks, lr_status st, lr_error *err);
+/* Who prints from now on: rank 0, or the first that is not lost. */
+void cli_ranks_choose_speaker(const cli_ranks *ranks);
+/* Rank 0's list to all. */
+lr_status cli_ranks_share_list(const cli_ranks *ranks, cli_recording **recordings, size_t *count,
+                               lr_error *err);
+/* The last thing a command does: where a process was lost it ends the job and does not return. */
+void cli_ranks_close(cli_ranks *ranks, int code);
+
+#endif
