@@ -39,6 +39,12 @@ size_t lri_last_entry(const lri_video_index *video, size_t ordinal)
     return i;
 }
 
+bool lri_gap_behind(const lri_video_index *video, size_t ordinal)
+{
+    if (video->marks_late) return ordinal > 0 && (video->packets[ordinal - 1].flags & LRI_CORRUPT);
+    return (video->packets[ordinal].flags & LRI_CORRUPT) != 0;
+}
+
 /* ------------------------------------------------------------------ opening */
 
 static lr_status open_source(lri_decoder *decoder, lr_error *err)

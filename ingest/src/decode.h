@@ -44,6 +44,8 @@ bool lri_decoder_is_suspect(const lri_decoder *decoder);
 bool lri_frame_is_suspect(const lri_decoder *decoder);
 /* Whether a picture behind an open entry in the file is shown before it and may need what came before. */
 bool lri_leads(const lri_video_index *video, size_t entry, size_t ordinal);
+/* Whether bytes are missing somewhere between the start of this packet and the start of the next. */
+bool lri_gap_behind(const lri_video_index *video, size_t ordinal);
 /* The last entry at or before a packet. */
 size_t lri_last_entry(const lri_video_index *video, size_t ordinal);
 /* The entry where decoding must begin so that packet `ordinal` comes out whole. */

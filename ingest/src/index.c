@@ -171,6 +171,8 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     if (video->stream >= 0) {
         video->time_base = format->streams[video->stream]->time_base;
         video->codec = format->streams[video->stream]->codecpar->codec_id;
+        /* libav's parser gives a picture out when the next one begins, with the mark of that. */
+        video->marks_late = strcmp(format->iformat->name, "mpegts") == 0;
     }
     if (audio->stream >= 0) {
         audio->time_base = format->streams[audio->stream]->time_base;

@@ -39,6 +39,7 @@ typedef struct lri_packet {
 typedef struct lri_video_index {
     int stream;
     enum AVCodecID codec;
+    bool marks_late; /* LRI_CORRUPT stands on the packet before the one that lacks bytes */
     AVRational time_base;
     AVRational rate; /* the constant frame rate that the ticks may round; 0/1 if there is none */
     lri_packet *packets;
@@ -64,6 +65,7 @@ typedef struct lri_video_index {
 typedef struct lri_run {
     size_t first_packet, n_packets;
     int64_t start_pts;   /* stream ticks of its first kept sample */
+    lr_time rounding;    /* what the first stamps are behind the sample count on the average */
     int64_t in_samples;  /* kept, at the stream's rate */
     int64_t out_skip;    /* samples at 16 kHz dropped at its start: they overlap what came before */
     int64_t out_start;   /* at 16 kHz from the origin, behind the dropped ones */

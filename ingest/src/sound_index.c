@@ -145,7 +145,9 @@ lr_status lri_sound_index_add(lr_recording *recording, const AVStream *stream,
     *entry = (lri_sound_packet){.pts = packet->pts};
     if (entry->pts == AV_NOPTS_VALUE) entry->pts = packet->dts;
     int64_t length = packet_length(recording, stream, packet);
-    if (packet->duration > 0) {
+    /* Milliseconds are too coarse to cut by. */
+    bool fine = (int64_t)audio->time_base.num * audio->rate <= audio->time_base.den;
+    if (packet->duration > 0 && fine) {
         int64_t declared =
             av_rescale_q(packet->duration, audio->time_base, (AVRational){1, audio->rate});
         entry->declared = declared > 0 && declared < length ? (uint32_t)declared : 0;
@@ -235,6 +237,27 @@ static void correct_last(lri_audio_index *audio, const AVStream *stream)
     }
 }
 
+/* A stamp of whole milliseconds puts a run up to half of one, 8 samples, beside its place; the mean of
+ * many does not. */
+static void average_start(const lri_audio_index *audio, lri_run *run)
+{
+    enum { MOST = 64 };
+    lr_time tick = lr_rescale(1, audio->time_base.num * LR_TIME_SECOND, audio->time_base.den), sum = 0;
+    int64_t samples = 0, n = 0;
+    for (size_t i = 0; i < run->n_packets && n < MOST; i++) {
+        const lri_sound_packet *packet = &audio->packets[run->first_packet + i];
+        if (packet->kept > 0 && packet->pts != AV_NOPTS_VALUE) {
+            lr_time now = deviation(audio, packet->pts, run->start_pts, samples);
+            /* What is more than rounding says nothing. */
+            if (now > tick || now < -tick) break;
+            sum += now;
+            n++;
+        }
+        samples += packet->kept;
+    }
+    run->rounding = n > 0 ? sum / n : 0;
+}
+
 lr_status lri_sound_index_finish(lr_recording *recording, const AVStream *stream, lr_error *err)
 {
     lri_audio_index *audio = &recording->audio;
@@ -265,6 +288,7 @@ lr_status lri_sound_index_finish(lr_recording *recording, const AVStream *stream
     while (audio->n_runs > 0 && audio->runs[audio->n_runs - 1].in_samples == 0) audio->n_runs--;
     if (audio->n_runs == 0) goto done;
     if (audio->runs[0].start_pts == AV_NOPTS_VALUE) audio->runs[0].start_pts = 0;
+    for (size_t r = 1; r < audio->n_runs; r++) average_start(audio, &audio->runs[r]);
     audio->first_pts = audio->runs[0].start_pts;
     const lri_run *last = &audio->runs[audio->n_runs - 1];
     lri_moment length = lri_moment_of(last->in_samples, 1, audio->rate);
@@ -299,7 +323,8 @@ lr_status lri_sound_index_place(lr_recording *recording, lr_error *err)
                 lri_moment_of(run->start_pts, audio->time_base.num, audio->time_base.den),
                 recording->audio_zero, &start))
             LR_FAIL(LR_E_FORMAT, "%s: the sound's clock is out of range", recording->path);
-        int64_t place = lr_rescale(lri_moment_time(start), LR_SAMPLE_RATE, LR_TIME_SECOND), length;
+        int64_t place = lr_rescale(lri_moment_time(start) + run->rounding, LR_SAMPLE_RATE,
+                                   LR_TIME_SECOND), length;
         LR_TRY(lri_resampled_length(timed_samples(audio, run), audio->rate, &length, err));
         /* An hour-long hole is believable, a year is not: it would be filled with zeros. */
         if (place > at + INT64_C(48) * 3600 * LR_SAMPLE_RATE)

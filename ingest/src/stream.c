@@ -72,7 +72,7 @@ static lr_status look_for_errors(lri_stream *stream, lr_error *err)
     lri_decoder *decoder = &stream->decoder;
     const lri_video_index *video = &stream->recording->video;
     size_t fed = decoder->next - 1;
-    if (decoder->next > decoder->began && (video->packets[fed].flags & LRI_CORRUPT)) {
+    if (decoder->next > decoder->began && lri_gap_behind(video, fed)) {
         LR_TRY(lri_verdicts_examine(&stream->verdicts, fed, err));
         LR_TRY(lri_verdicts_examine(&stream->verdicts, lri_last_entry(video, fed), err));
     }

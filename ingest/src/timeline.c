@@ -341,7 +341,9 @@ static lr_status note_known_damage(lr_recording *recording, lr_error *err)
 {
     lr_status st = LR_OK;
     const lri_video_index *video = &recording->video;
-    for (size_t i = 0; i < video->n_shown && recording->timeline.has_video; i++) {
+    /* Late marks also stand where two files were joined: only decoding tells. */
+    if (!recording->timeline.has_video || video->marks_late) return LR_OK;
+    for (size_t i = 0; i < video->n_shown; i++) {
         if (!(video->packets[video->shown[i]].flags & LRI_CORRUPT)) continue;
         lr_time end = i + 1 < video->n_shown
                           ? lri_video_time(recording, video->packets[video->shown[i + 1]].pts)

@@ -148,8 +148,10 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
     for (size_t i = 0; i < segment->count; i++) {
         const lri_packet *packet = &video->packets[entry + i];
         uint8_t *flags = &segment->flags[i];
-        /* Where the demuxer misses bytes, whole packets may be gone, references too. */
-        if (packet->flags & LRI_CORRUPT) broken = any = true;
+        bool lost = broken;
+        /* Where the demuxer misses bytes, whole packets may be gone, references too. (Whether it misses
+         * some of the marked packet, the decoder knows: where two files were joined, it does not.) */
+        if (lri_gap_behind(video, entry + i)) broken = any = true;
         if (entry + i < next && lri_leads(video, entry, entry + i)) {
             /* Its own segment is the one before: what went wrong here is only that it began here. */
             *flags = 0;
@@ -160,7 +162,7 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
          * must come to the same. An error behind it can make a codec lose it, too. */
         if (!seen[i] && (packet->flags & LRI_SHOWN) && any) *flags |= LRI_BAD;
         bool own_fault = (*flags & LRI_BAD) != 0;
-        if (broken) *flags |= LRI_BAD;
+        if (lost) *flags |= LRI_BAD;
         if (own_fault && (packet->flags & LRI_REFERENCE)) broken = true;
         /* Of the next segment only the leading pictures are judged here. */
         bool foreign = entry + i >= next && !lri_leads(video, next, entry + i);
