@@ -339,12 +339,10 @@ static void tile_body(void *arg, size_t index, size_t worker)
     double t0 = now();
     lr_tile_queries(&tile, h, &state);
     double t1 = now();
-    uint64_t lo, hi;
-    lr_tile_range(&tile, &lo, &hi);
-    for (uint64_t c = lo / f->run->partition->chunk; c < f->n_seen; c++) {
-        if (f->seen[c]->first_token >= hi) break;
-        lr_tile_attend(&tile, &state, f->seen[c]);
-    }
+    uint64_t lo, hi; /* lo grows with the row: no row of the tile sees keys before this one's */
+    lr_mask_range(&f->layer->mask, first, f->run->partition->n_tokens, &lo, &hi);
+    size_t begin = (size_t)(lo / f->run->partition->chunk);
+    lr_tile_attend(&tile, &state, f->seen + begin, f->n_seen - begin);
     lr_tile_finish_attention(&tile, &state);
     double t2 = now();
     lr_tile_rest(&tile, state.o, row_of(f, f->e, first), h);
@@ -366,7 +364,7 @@ static void chunk_body(void *arg, size_t index, size_t worker)
     double start = now();
     lr_tile tile = tile_of(f, worker, first, rows);
     lr_tile_state state = kept_state(f, first);
-    lr_tile_attend(&tile, &state, f->chunk);
+    lr_tile_attend(&tile, &state, &f->chunk, 1);
     f->sums[worker].attention += now() - start;
 }
 

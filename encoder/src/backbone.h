@@ -70,10 +70,9 @@ typedef struct lr_tile_state {
 void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *chunk);
 /* Queries of the tile, and an empty softmax state. */
 void lr_tile_queries(const lr_tile *tile, const float *h, const lr_tile_state *state);
-/* The key range that some row of the tile sees. */
-void lr_tile_range(const lr_tile *tile, uint64_t *lo, uint64_t *hi);
-/* One chunk of keys; nothing happens when no row sees it. */
-void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state, const lr_chunk_header *chunk);
+/* Chunks of keys in ascending order; those that no row of the tile sees are passed over. */
+void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state,
+                    const lr_chunk_header *const *chunks, size_t n_chunks);
 /* Ends the softmax and does the rest of the layer on h; e [rows, D] are the rows' embeddings. */
 void lr_tile_finish_attention(const lr_tile *tile, const lr_tile_state *state);
 void lr_tile_rest(const lr_tile *tile, const float *heads, const float *e, float *h);

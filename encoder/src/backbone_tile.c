@@ -160,15 +160,6 @@ void lr_tile_queries(const lr_tile *tile, const float *h, const lr_tile_state *s
     }
 }
 
-/* lo and hi grow with the row for every kind of mask: the first row's lo and the last one's hi bound
- * the tile's. */
-void lr_tile_range(const lr_tile *tile, uint64_t *lo, uint64_t *hi)
-{
-    uint64_t unused;
-    lr_mask_range(&tile->layer->mask, tile->first, tile->n_tokens, lo, &unused);
-    lr_mask_range(&tile->layer->mask, tile->first + tile->rows - 1, tile->n_tokens, &unused, hi);
-}
-
 /* The attention arguments of KV head `head` for the tile; no keys yet. All its tokens go in one call:
  * the keys and values of a long sequence come from main memory, once for a tile. */
 static lr_attn head_arguments(const lr_tile *tile, const lr_tile_state *state, size_t head)
@@ -191,23 +182,28 @@ static lr_attn head_arguments(const lr_tile *tile, const lr_tile_state *state, s
                      .scratch = tile->work->attn};
 }
 
-void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state, const lr_chunk_header *chunk)
+void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state,
+                    const lr_chunk_header *const *chunks, size_t n_chunks)
 {
     const lr_layer *layer = tile->layer;
     const lr_kv_shape shape = {.n_kv_heads = layer->n_kv_heads, .head_dim = layer->head_dim};
-    uint64_t *lo = tile->work->lo, *hi = tile->work->hi;
-    lr_tile_range(tile, &lo[0], &hi[0]);
-    if (lo[0] >= chunk->first_token + chunk->n_tokens || hi[0] <= chunk->first_token) return;
     for (size_t t = 0; t < tile->rows; t++)
-        lr_mask_range(&layer->mask, tile->first + t, tile->n_tokens, &lo[t], &hi[t]);
+        lr_mask_range(&layer->mask, tile->first + t, tile->n_tokens, &tile->work->lo[t],
+                      &tile->work->hi[t]);
+    /* Both grow with the row, for every kind of mask. */
+    uint64_t lo = tile->work->lo[0], hi = tile->work->hi[tile->rows - 1];
     for (size_t head = 0; head < layer->n_kv_heads; head++) {
         lr_attn attn = head_arguments(tile, state, head);
-        attn.k_panels = lr_chunk_keys(&shape, chunk, head);
-        attn.v = lr_chunk_values(&shape, chunk, head);
-        attn.v_key = layer->head_dim;
-        attn.first_key = chunk->first_token;
-        attn.n_keys = (size_t)chunk->n_tokens;
-        tile->kernels->attn_block(&attn);
+        for (size_t c = 0; c < n_chunks && chunks[c]->first_token < hi; c++) {
+            if (chunks[c]->first_token + chunks[c]->n_tokens <= lo) continue;
+            attn.k_panels = lr_chunk_keys(&shape, chunks[c], head);
+            attn.v = lr_chunk_values(&shape, chunks[c], head);
+            attn.v_key = layer->head_dim;
+            attn.first_key = chunks[c]->first_token;
+            attn.n_keys = (size_t)chunks[c]->n_tokens;
+            tile->kernels->attn_block(&attn);
+            attn.same_queries = true;
+        }
     }
 }
 

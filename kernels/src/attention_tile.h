@@ -306,7 +306,7 @@ static void attn_block(const lr_attn *a)
     size_t rows = a->n_tokens * a->group, n_groups = (rows + TILE_ROWS - 1) / TILE_ROWS;
     float *q = a->scratch;
     row_group g = {.s = q + round_up(rows, TILE_STEP) * Q_LD};
-    copy_queries(q, a);
+    if (!a->same_queries) copy_queries(q, a);
     for (size_t key = 0; key < a->n_keys; key += LR_ATTN_BLOCK) {
         size_t n = a->n_keys - key < LR_ATTN_BLOCK ? a->n_keys - key : LR_ATTN_BLOCK;
         const float *panels = a->k_panels + key * a->head_dim, *v = a->v + key * a->v_key;

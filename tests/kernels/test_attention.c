@@ -138,9 +138,9 @@ static bool tile_sees(const problem *p, size_t token, size_t n_tokens, size_t ke
 }
 
 /* Shows the keys to tokens [token, token + n_tokens) in blocks of `chunk`; `skip` leaves out those
- * that none of the tokens sees. */
-static void show(const lr_kernels *kernels, const problem *p, const softmax_state *s, size_t token,
-                 size_t n_tokens, size_t chunk, bool skip)
+ * that none of the tokens sees, `keep` has the queries stay in the scratch from block to block. */
+static void show_kept(const lr_kernels *kernels, const problem *p, const softmax_state *s, size_t token,
+                      size_t n_tokens, size_t chunk, bool skip, bool keep)
 {
     lr_attn a = tile_of(p, s, token, n_tokens);
     a.scratch = lrt_guarded((kernels->attn_scratch(n_tokens * p->group, p->head_dim) + 15) / 16 * 16);
@@ -155,9 +155,16 @@ static void show(const lr_kernels *kernels, const problem *p, const softmax_stat
         a.first_key = p->key0 + key;
         a.n_keys = n;
         kernels->attn_block(&a);
+        a.same_queries = keep;
         lrt_guarded_free(panels);
     }
     lrt_guarded_free(a.scratch);
+}
+
+static void show(const lr_kernels *kernels, const problem *p, const softmax_state *s, size_t token,
+                 size_t n_tokens, size_t chunk, bool skip)
+{
+    show_kept(kernels, p, s, token, n_tokens, chunk, skip, false);
 }
 
 static void finish(const lr_kernels *kernels, const problem *p, const softmax_state *s)
@@ -408,6 +415,28 @@ static void test_blocks_that_no_row_sees_may_be_left_out(void **state)
     }
 }
 
+static void test_queries_may_stay_in_scratch_from_block_to_block(void **state)
+{
+    (void)state;
+    const lr_kernels *kernels[MOST_TABLES];
+    size_t n_kernels = all_tables(kernels);
+    lrt_random random;
+    lrt_random_init(&random, 6);
+    for (size_t h = 0; h < N_HEAD_DIMS; h++) {
+        problem p = make_problem(10, 1 + h % 3, head_dims[h], 500, &random);
+        if (h % 2) mask_random(&p, &random);
+        for (size_t b = 0; b < n_kernels; b++) {
+            softmax_state copied = fresh_state(&p), kept = fresh_state(&p);
+            show_kept(kernels[b], &p, &copied, 0, p.n_tokens, 64, true, false);
+            show_kept(kernels[b], &p, &kept, 0, p.n_tokens, 64, true, true);
+            assert_same_state(&p, &copied, &kept);
+            free_state(&copied);
+            free_state(&kept);
+        }
+        free_problem(&p);
+    }
+}
+
 /* Whatever stands in the state of a row that sees nothing, it stays: also beside rows that see. */
 static void test_a_row_that_sees_nothing_is_left_as_it_is(void **state)
 {
@@ -613,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_many_keys_come_in_chunks_of_any_size),
         cmocka_unit_test(test_a_row_has_the_same_bits_however_the_tile_is_cut),
         cmocka_unit_test(test_blocks_that_no_row_sees_may_be_left_out),
+        cmocka_unit_test(test_queries_may_stay_in_scratch_from_block_to_block),
         cmocka_unit_test(test_a_row_that_sees_nothing_is_left_as_it_is),
         cmocka_unit_test(test_one_key_gives_its_value_and_none_gives_zero),
         cmocka_unit_test(test_extreme_and_equal_logits),

@@ -13,6 +13,7 @@
 #ifndef LONGREEL_KERNELS_H
 #define LONGREEL_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,6 +60,8 @@ typedef struct lr_attn {
     uint64_t first_key;  /* absolute index of the block's first key */
     size_t n_keys;
     float *scratch;      /* lr_kernels.attn_scratch(n_tokens * group, head_dim) floats, 64-byte aligned */
+    bool same_queries;   /* n_tokens, group, head_dim and the values at q are those of the last call with
+                            this scratch, which nobody has touched since: saves a copy of them */
 } lr_attn;
 
 /* Positions and rotary angles: one table for one head type; immutable, shared by threads. */
