@@ -68,9 +68,9 @@ static lr_status measure_peak(encode_bench *b, lr_error *err) {
 }
 
 static lr_status add_json(encode_bench *b, const lr_bench_result *r, double rate, lr_error *err) {
-    json_t *row = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "tokens",
+    json_t *row = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "tokens",
                             (json_int_t)r->units, "seconds_min", r->seconds_min, "seconds_median",
-                            r->seconds_median, "tokens_per_second", (double)r->units / r->seconds_min,
+                            r->seconds_median, "processor_seconds", r->processor_min, "tokens_per_second", (double)r->units / r->seconds_min,
                             "gflops", rate, "share_of_peak", rate / b->peak, "memory_bytes",
                             (json_int_t)r->memory_bytes, "bytes_per_token",
                             (double)r->memory_bytes / (double)r->units, "seconds_attention",
@@ -122,8 +122,9 @@ static lr_status measure_vision(encode_bench *b, lr_error *err) {
                o->height, r.seconds_median, 1 / r.seconds_min);
         goto done;
     }
-    b->vision = json_pack("{s:i, s:i, s:f, s:f, s:f}", "width", o->width, "height", o->height, "seconds_min",
-                          r.seconds_min, "seconds_median", r.seconds_median, "frames_per_second",
+    b->vision = json_pack("{s:i, s:i, s:f, s:f, s:f, s:f}", "width", o->width, "height", o->height, "seconds_min",
+                          r.seconds_min, "seconds_median", r.seconds_median, "processor_seconds",
+                          r.processor_min, "frames_per_second",
                           1 / r.seconds_min);
     if (!b->vision) LR_FAIL(LR_E_NOMEM, "out of memory: the JSON document");
 done:

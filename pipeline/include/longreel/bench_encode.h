@@ -11,6 +11,7 @@ extern "C" {
 
 typedef struct lr_bench_result {
     double seconds_min, seconds_median;
+    double processor_min; /* processor time of the whole process, all threads together */
     double flop;         /* of one run: matrix products and attention; 0 for the vision tower */
     size_t memory_bytes; /* work memory of all ranks: token vectors and arenas */
     uint64_t units;      /* tokens; or frames */
