@@ -26,6 +26,11 @@ if(LR_SANITIZE)
     target_compile_options(lr_options INTERFACE ${sanitize})
     target_link_options(lr_options INTERFACE ${sanitize})
 endif()
+# Coverage for libFuzzer to go by; LR_FUZZING lowers bounds that a fuzz target's memory could not meet.
+if(LR_FUZZ)
+    target_compile_options(lr_options INTERFACE -fsanitize=fuzzer-no-link)
+    target_compile_definitions(lr_options INTERFACE LR_FUZZING)
+endif()
 
 # lr_add_folder(NAME [SOURCES ...]): the static library lr_NAME of the folder NAME/. Its users see
 # NAME/include; only itself sees NAME/src. Without sources it carries only the headers.

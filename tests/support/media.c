@@ -40,9 +40,25 @@ static void *got(const writer *w, const void *made, const char *what)
     return (void *)(uintptr_t)made;
 }
 
-static void start_codec(writer *w, track *t, enum AVCodecID id)
+static const char *video_codec(const lrt_film *film)
 {
-    const AVCodec *codec = got(w, avcodec_find_encoder(id), "encoder");
+    return film->video_codec ? film->video_codec : "ffv1";
+}
+
+static const char *audio_codec(const lrt_film *film)
+{
+    return film->audio_codec ? film->audio_codec : "pcm_s16le";
+}
+
+bool lrt_has_encoders(const lrt_film *film)
+{
+    return (!film->rgb || avcodec_find_encoder_by_name(video_codec(film))) &&
+           (!film->samples || avcodec_find_encoder_by_name(audio_codec(film)));
+}
+
+static void start_codec(writer *w, track *t, const char *name)
+{
+    const AVCodec *codec = got(w, avcodec_find_encoder_by_name(name), "encoder");
     t->codec = got(w, avcodec_alloc_context3(codec), "encoder");
     t->codec->thread_count = 1;
     t->codec->flags |= AV_CODEC_FLAG_BITEXACT;
@@ -63,11 +79,13 @@ static void add_video(writer *w)
 {
     const lrt_film *film = w->film;
     AVRational rate = {(int)film->rate.num, (int)film->rate.den};
-    start_codec(w, &w->video, AV_CODEC_ID_FFV1);
+    start_codec(w, &w->video, video_codec(film));
     AVCodecContext *c = w->video.codec;
     c->width = film->width;
     c->height = film->height;
-    c->pix_fmt = AV_PIX_FMT_BGR0;
+    c->pix_fmt = film->yuv420p ? AV_PIX_FMT_YUV420P : AV_PIX_FMT_BGR0;
+    if (film->gop) c->gop_size = film->gop;
+    c->max_b_frames = film->b_frames;
     c->framerate = rate;
     c->time_base = av_inv_q(rate);
     open_codec(w, &w->video);
@@ -81,9 +99,9 @@ static void add_video(writer *w)
 static void add_audio(writer *w)
 {
     const lrt_film *film = w->film;
-    start_codec(w, &w->audio, AV_CODEC_ID_PCM_S16LE);
+    start_codec(w, &w->audio, audio_codec(film));
     AVCodecContext *c = w->audio.codec;
-    c->sample_fmt = AV_SAMPLE_FMT_S16;
+    c->sample_fmt = film->fltp ? AV_SAMPLE_FMT_FLTP : AV_SAMPLE_FMT_S16;
     c->sample_rate = film->sample_rate ? film->sample_rate : 16000;
     av_channel_layout_default(&c->ch_layout, 1);
     c->time_base = (AVRational){1, c->sample_rate};
@@ -106,14 +124,8 @@ static void encode(writer *w, track *t, const AVFrame *frame)
     }
 }
 
-static void encode_picture(writer *w)
+static void fill_bgr0(const lrt_film *film, AVFrame *frame, const uint8_t *rgb)
 {
-    const lrt_film *film = w->film;
-    AVFrame *frame = w->video.frame;
-    size_t i = w->video.next++, row_bytes = (size_t)film->width * 3;
-    const uint8_t *rgb = film->rgb + (film->shown ? film->shown[i] : i) * row_bytes * (size_t)film->height;
-    if (!frame->data[0]) check(w, av_frame_get_buffer(frame, 0), "memory");
-    check(w, av_frame_make_writable(frame), "memory");
     for (int y = 0; y < film->height; y++) {
         uint8_t *row = frame->data[0] + (ptrdiff_t)y * frame->linesize[0];
         for (int x = 0; x < film->width; x++, rgb += 3, row += 4) {
@@ -123,6 +135,30 @@ static void encode_picture(writer *w)
             row[3] = 0;
         }
     }
+}
+
+static void fill_yuv420p(const lrt_film *film, AVFrame *frame, const uint8_t *rgb)
+{
+    static const int channels[3] = {1, 2, 0};
+    for (int p = 0; p < 3; p++) {
+        int step = p == 0 ? 1 : 2;
+        for (int y = 0; y < film->height; y += step)
+            for (int x = 0; x < film->width; x += step)
+                frame->data[p][(ptrdiff_t)(y / step) * frame->linesize[p] + x / step] =
+                    rgb[((ptrdiff_t)y * film->width + x) * 3 + channels[p]];
+    }
+}
+
+static void encode_picture(writer *w)
+{
+    const lrt_film *film = w->film;
+    AVFrame *frame = w->video.frame;
+    size_t i = w->video.next++, bytes = (size_t)film->width * (size_t)film->height * 3;
+    const uint8_t *rgb = film->rgb + (film->shown ? film->shown[i] : i) * bytes;
+    if (!frame->data[0]) check(w, av_frame_get_buffer(frame, 0), "memory");
+    check(w, av_frame_make_writable(frame), "memory");
+    if (film->yuv420p) fill_yuv420p(film, frame, rgb);
+    else fill_bgr0(film, frame, rgb);
     frame->pts = (int64_t)i;
     encode(w, &w->video, frame);
 }
@@ -131,15 +167,21 @@ static void encode_samples(writer *w)
 {
     const lrt_film *film = w->film;
     AVFrame *frame = w->audio.frame;
-    size_t left = film->n_samples - w->audio.next, count = left < PCM_PIECE ? left : PCM_PIECE;
+    const int frame_size = w->audio.codec->frame_size;
+    size_t left = film->n_samples - w->audio.next, piece = frame_size > 0 ? (size_t)frame_size : PCM_PIECE;
+    size_t count = left < piece ? left : piece;
     av_frame_unref(frame);
-    frame->format = AV_SAMPLE_FMT_S16;
+    frame->format = w->audio.codec->sample_fmt;
     frame->sample_rate = w->audio.codec->sample_rate;
     frame->nb_samples = (int)count;
     frame->pts = (int64_t)w->audio.next;
     check(w, av_channel_layout_copy(&frame->ch_layout, &w->audio.codec->ch_layout), "memory");
     check(w, av_frame_get_buffer(frame, 0), "memory");
-    memcpy(frame->data[0], film->samples + w->audio.next, count * sizeof *film->samples);
+    const int16_t *from = film->samples + w->audio.next;
+    for (size_t i = 0; i < count; i++) {
+        if (film->fltp) ((float *)(void *)frame->data[0])[i] = (float)from[i] / 32768;
+        else ((int16_t *)(void *)frame->data[0])[i] = from[i];
+    }
     w->audio.next += count;
     encode(w, &w->audio, frame);
 }

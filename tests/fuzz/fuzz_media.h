@@ -1,0 +1,16 @@
+/* What the two targets of ingest share. */
+#ifndef LR_FUZZ_MEDIA_H
+#define LR_FUZZ_MEDIA_H
+
+#include <longreel/ingest.h>
+
+/* Takes the last four bytes of the input: the options; what is left is the file. */
+lr_ingest_options fz_ingest_options(const uint8_t **data, size_t *size);
+void fz_check_timeline(const lr_recording *recording);
+void fz_check_damage(const lr_damage *damage, size_t count);
+
+/* Seeds: small films, and sound, of the usual codecs and containers, each with options behind it. */
+void fz_make_films(void);
+void fz_make_sounds(void);
+
+#endif
