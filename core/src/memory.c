@@ -30,7 +30,7 @@ typedef struct block_header {
 _Static_assert(sizeof(block_header) <= LR_ALIGN, "the header must fit before an aligned block");
 _Static_assert((LR_ALIGN & (LR_ALIGN - 1)) == 0, "posix_memalign wants a power of two");
 
-static atomic_uint_fast64_t alloc_count, fail_countdown;
+static atomic_uint_fast64_t alloc_count, alloc_failures, fail_countdown;
 static atomic_size_t live_bytes, peak_bytes;
 
 bool lr_mul_size(size_t a, size_t b, size_t *out)
@@ -76,11 +76,13 @@ static block_header *open_header(void *block)
 
 void *lr_alloc(size_t bytes)
 {
+    void *base = NULL;
     atomic_fetch_add(&alloc_count, 1);
-    if (failure_is_due()) return NULL;
-    if (bytes > (size_t)PTRDIFF_MAX - LR_ALIGN) return NULL;
-    void *base;
-    if (posix_memalign(&base, LR_ALIGN, bytes + LR_ALIGN) != 0) return NULL;
+    if (failure_is_due() || bytes > (size_t)PTRDIFF_MAX - LR_ALIGN ||
+        posix_memalign(&base, LR_ALIGN, bytes + LR_ALIGN) != 0) {
+        atomic_fetch_add(&alloc_failures, 1);
+        return NULL;
+    }
     ((block_header *)base)->bytes = bytes;
     ASAN_POISON_MEMORY_REGION(base, LR_ALIGN);
     add_live(bytes);
@@ -188,6 +190,11 @@ void lr_alloc_fail_at(uint64_t k)
 uint64_t lr_alloc_count(void)
 {
     return atomic_load(&alloc_count);
+}
+
+uint64_t lr_alloc_failures(void)
+{
+    return atomic_load(&alloc_failures);
 }
 
 size_t lr_alloc_live(void)

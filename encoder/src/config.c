@@ -31,10 +31,13 @@ done:
     return st;
 }
 
-lr_status lr_config_parse_failure(const char *path, const json_error_t *cause, lr_error *err)
+lr_status lr_config_check_parsed(const json_t *document, const char *path, const json_error_t *cause,
+                                 uint64_t failures, lr_error *err)
 {
-    if (cause->text[0] == '\0' || json_error_code(cause) == json_error_out_of_memory)
-        return lr_fail(err, LR_E_NOMEM, "out of memory: the JSON of %s", path);
+    bool no_memory = cause->text[0] == '\0' || json_error_code(cause) == json_error_out_of_memory;
+    if (lr_alloc_failures() != failures || (!document && no_memory))
+        return lr_fail(err, LR_E_NOMEM, "out of memory: %s", path);
+    if (document) return LR_OK;
     return lr_fail(err, LR_E_FORMAT, "%s: line %d: %s", path, cause->line, cause->text);
 }
 
@@ -52,11 +55,9 @@ lr_status lr_config_load(const char *path, bool required, json_t **document, lr_
         return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be opened", path);
     }
     LR_TRY(read_text(path, file, &text, &bytes, err));
+    uint64_t failures = lr_alloc_failures();
     root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &cause);
-    if (!root) {
-        st = lr_config_parse_failure(path, &cause, err);
-        goto done;
-    }
+    LR_TRY(lr_config_check_parsed(root, path, &cause, failures, err));
     if (!json_is_object(root)) LR_FAIL(LR_E_FORMAT, "%s: the top level is not an object", path);
     *document = root;
     root = NULL;

@@ -19,8 +19,10 @@ typedef struct lr_config {
 /* Parses a file whose top level is an object; *document is to be freed with json_decref. A file that
  * is not there: LR_E_IO when `required`, else LR_OK with *document NULL. */
 lr_status lr_config_load(const char *path, bool required, json_t **document, lr_error *err);
-/* What a failed json_loadb means: jansson gives no text when memory ran out. */
-lr_status lr_config_parse_failure(const char *path, const json_error_t *cause, lr_error *err);
+/* What json_loadb gave: when memory ran out, jansson gives no error, a wrong one, or a document with bytes
+ * missing. `failures` is lr_alloc_failures() from before it. */
+lr_status lr_config_check_parsed(const json_t *document, const char *path, const json_error_t *cause,
+                                 uint64_t failures, lr_error *err);
 void lr_config_top(lr_config *out, const json_t *document, const char *file);
 
 bool lr_config_has(const lr_config *config, const char *key);

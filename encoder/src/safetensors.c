@@ -196,12 +196,10 @@ lr_status lr_safetensors_open(lr_safetensors *out, const char *path, lr_error *e
     if (header_bytes > file.bytes - PREFIX)
         LR_FAIL(LR_E_FORMAT, "%s: truncated: the header has %llu bytes, the file %zu", path,
                 (unsigned long long)header_bytes, file.bytes);
+    uint64_t failures = lr_alloc_failures();
     header = json_loadb((const char *)file.map + PREFIX, (size_t)header_bytes,
                         JSON_REJECT_DUPLICATES, &cause);
-    if (!header) {
-        st = lr_config_parse_failure(path, &cause, err);
-        goto done;
-    }
+    LR_TRY(lr_config_check_parsed(header, path, &cause, failures, err));
     if (!json_is_object(header)) LR_FAIL(LR_E_FORMAT, "%s: the header is not an object", path);
     LR_TRY(parse_entries(&file, header, (size_t)header_bytes, err));
     *out = file;

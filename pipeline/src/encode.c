@@ -267,29 +267,33 @@ static void fill_result(lr_job *job) {
     r->seconds = lr_seconds_since(&job->meter.begin);
 }
 
-static bool set_holds(const char *set_path, const char *name) {
+static lr_status set_lacks(const char *set_path, const char *name, bool *lacks, lr_error *err) {
     char *path = NULL;
-    bool there = lr_format(&path, NULL, "%s/%s", set_path, name) == LR_OK && access(path, F_OK) == 0;
+    lr_status st = lr_format(&path, err, "%s/%s", set_path, name);
+    *lacks = st == LR_OK && access(path, F_OK) != 0;
     lr_free(path);
-    return there;
+    return st;
 }
 
 /* The set that is there is of the same work; what was to be saved beside the vectors must be in it. */
 static lr_status take_finished(lr_job *job, const char *set_path, lr_error *err) {
+    lr_status st = LR_OK;
     lr_set *set = NULL;
     const lr_encode_options *o = job->options;
-    bool tokens = o->save_tokens && !set_holds(set_path, "tokens.safetensors");
-    if (tokens || (o->save_stages && !set_holds(set_path, "stages"))) {
-        return lr_fail(err, LR_E_EXISTS, "%s is finished, but was made without --save %s; --force makes it "
-                       "again", set_path, tokens ? "tokens" : "stages");
+    bool tokens = false, stages = false;
+    if (o->save_tokens) LR_TRY(set_lacks(set_path, "tokens.safetensors", &tokens, err));
+    if (o->save_stages) LR_TRY(set_lacks(set_path, "stages", &stages, err));
+    if (tokens || stages) {
+        LR_FAIL(LR_E_EXISTS, "%s is finished, but was made without --save %s; --force makes it again",
+                set_path, tokens ? "tokens" : "stages");
     }
-    lr_status st = lr_set_open(&set, set_path, err);
-    if (st != LR_OK) return st;
+    LR_TRY(lr_set_open(&set, set_path, err));
     job->result->skipped = true;
     job->result->segments = lr_set_info_of(set)->n_segments;
-    lr_set_close(set);
     fill_result(job);
-    return LR_OK;
+done:
+    lr_set_close(set);
+    return st;
 }
 
 static lr_status run_ranks(lr_job *job, lr_error *err) {
@@ -314,7 +318,7 @@ static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     st = lr_set_commit(job->writer, manifest, err);
     job->writer = NULL;
 done:
-    lr_json_text_free(manifest);
+    lr_free(manifest);
     return st;
 }
 

@@ -187,7 +187,8 @@ void lr_tokens_close(lr_saved_tokens *tokens);
 lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, double *total, lr_error *err);
 
 /* manifest.c */
-void lr_json_text_free(char *text);
+/* `root` may be NULL: out of memory. Freed by lr_free. */
+lr_status lr_json_text(const json_t *root, size_t flags, char **out, lr_error *err);
 lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err);
 /* job->key: the hash of all that changes values. */
 lr_status lr_job_key(lr_job *job, lr_error *err);

@@ -7,12 +7,20 @@
 
 #include "job.h"
 
-/* jansson's texts are freed as jansson was told to (a program may have set its own allocator). */
-void lr_json_text_free(char *text) {
-    json_malloc_t take;
-    json_free_t give;
-    json_get_alloc_funcs(&take, &give);
-    if (text) give(text);
+/* Not json_dumps: that ignores a failure to append the key of an object (jansson 2.14), so that a text for
+ * which memory ran out may lack one. json_dumpb appends nothing. */
+lr_status lr_json_text(const json_t *root, size_t flags, char **out, lr_error *err) {
+    lr_status st = LR_OK;
+    char *text = NULL;
+    size_t bytes = root ? json_dumpb(root, NULL, 0, flags) : 0;
+    if (bytes == 0) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    LR_TRY(LR_NEW(&text, bytes + 1, "the manifest", err));
+    if (json_dumpb(root, text, bytes, flags) != bytes) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    *out = text;
+    text = NULL;
+done:
+    lr_free(text);
+    return st;
 }
 
 /* Only what changes values. */
@@ -45,8 +53,7 @@ static lr_status hash_work(const char *recording, const char *model, json_t *opt
     char *text = NULL;
     json_t *root = json_pack("{s:s, s:s, s:o, s:o}", "recording", recording, "model", model, "options",
                              options, "build", build);
-    if (root) text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
-    if (!text) LR_FAIL(LR_E_NOMEM, "out of memory: the key of the work");
+    LR_TRY(lr_json_text(root, JSON_COMPACT | JSON_SORT_KEYS, &text, err));
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, strlen(text)));
     LR_TRY(LR_NEW(key, 2 * sizeof canonical.digest + 1, "the key of the work", err));
@@ -54,7 +61,7 @@ static lr_status hash_work(const char *recording, const char *model, json_t *opt
         snprintf(*key + 2 * i, 3, "%02x", canonical.digest[i]);
     }
 done:
-    lr_json_text_free(text);
+    lr_free(text);
     json_decref(root);
     return st;
 }
@@ -82,6 +89,7 @@ lr_status lr_look_for_set(const char *set_path, const char *key, bool *done, lr_
     *done = false;
     if (lstat(set_path, &info) != 0) return LR_OK;
     lr_status st = lr_set_open(&set, set_path, &why);
+    if (st == LR_E_NOMEM) return lr_fail(err, st, "%s", why.text);
     if (st != LR_OK) {
         return lr_fail(err, LR_E_EXISTS, "%s is there already and is no whole embedding set (%s); "
                        "--force replaces it", set_path, why.text);
@@ -192,8 +200,7 @@ lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
         "timings", "index", job->seconds_index, "towers", job->seconds_towers, "backbone",
         job->seconds_backbone, "write", job->seconds_write,
         "memory", "peak_bytes", (json_int_t)r->peak_bytes);
-    *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    lr_status st = lr_json_text(root, JSON_INDENT(2), json, err);
     json_decref(root);
-    if (!*json) return lr_fail(err, LR_E_NOMEM, "out of memory: the manifest");
-    return LR_OK;
+    return st;
 }

@@ -50,7 +50,6 @@ static lr_status refuse_same_place(const repool_job *job, lr_error *err) {
 static lr_status open_set(repool_job *job, lr_error *err) {
     lr_status st = LR_OK;
     char *path = NULL;
-    json_error_t why;
     LR_TRY(lr_set_open(&job->set, job->from, err));
     LR_TRY(lr_format(&path, err, "%s/tokens.safetensors", job->from));
     if (access(path, F_OK) != 0) {
@@ -58,8 +57,9 @@ static lr_status open_set(repool_job *job, lr_error *err) {
                 "--save tokens", job->from);
     }
     LR_TRY(lr_set_verify(job->from, err));
-    job->manifest = json_loads(lr_set_info_of(job->set)->manifest, 0, &why);
-    if (!job->manifest) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    uint64_t failures = lr_alloc_failures();
+    job->manifest = json_loads(lr_set_info_of(job->set)->manifest, 0, NULL);
+    if (!job->manifest || lr_alloc_failures() != failures) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     LR_TRY(lr_tokens_open(&job->tokens, path, err));
 done:
     lr_free(path);
@@ -179,14 +179,14 @@ static lr_status write_set(repool_job *job, lr_error *err) {
     json_t *counts = json_object_get(job->manifest, "counts");
     LR_TRY(lr_set_create(&job->writer, job->set_path, job->options->force, err));
     LR_TRY(pool_all(job, err));
-    if (json_object_set_new(counts, "segments", json_integer((json_int_t)job->result->segments)) == 0) {
-        text = json_dumps(job->manifest, 0);
+    if (json_object_set_new(counts, "segments", json_integer((json_int_t)job->result->segments)) != 0) {
+        LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     }
-    if (!text) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    LR_TRY(lr_json_text(job->manifest, 0, &text, err));
     st = lr_set_commit(job->writer, text, err);
     job->writer = NULL;
 done:
-    lr_json_text_free(text);
+    lr_free(text);
     return st;
 }
 

@@ -204,8 +204,9 @@ static lr_status open_set(report_job *job, const char *set_path, lr_error *err) 
     LR_TRY(lr_set_open(&job->set, set_path, err));
     LR_TRY(lr_set_verify(set_path, err));
     sheet->set = lr_set_info_of(job->set);
+    uint64_t failures = lr_alloc_failures();
     job->manifest = json_loads(sheet->set->manifest, 0, NULL);
-    if (!job->manifest) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    if (!job->manifest || lr_alloc_failures() != failures) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     sheet->manifest = job->manifest;
     lr_time begin = time_option(job, "start"), end = time_option(job, "end");
     sheet->begin = begin == LR_TIME_NONE ? 0 : lr_time_seconds(begin);

@@ -183,21 +183,27 @@ static lr_status each_entry(const char *directory, entry_call call, void *arg, l
     return st;
 }
 
-static lr_status remove_entry(void *arg, const char *path, const char *name, bool directory,
-                              lr_error *err) {
-    (void)arg;
-    (void)name;
-    if (directory) return lr_remove_tree(path, err);
-    if (unlink(path) == 0 || errno == ENOENT) return LR_OK;
-    return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be removed", path);
+bool lr_remove_tree_at(int fd, const char *name) {
+    int inner = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner < 0) return false;
+    DIR *dir = fdopendir(inner);
+    int why = errno;
+    bool good = dir != NULL;
+    if (!dir) close(inner);
+    for (struct dirent *e; good && (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        good = unlinkat(inner, e->d_name, 0) == 0 || errno == ENOENT;
+        if (!good && (errno == EISDIR || errno == EPERM)) good = lr_remove_tree_at(inner, e->d_name);
+        why = errno;
+    }
+    if (dir) closedir(dir);
+    errno = why;
+    return good && unlinkat(fd, name, AT_REMOVEDIR) == 0;
 }
 
 lr_status lr_remove_tree(const char *path, lr_error *err) {
-    lr_status st = each_entry(path, remove_entry, NULL, err);
-    if (st == LR_OK && rmdir(path) != 0) {
-        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be removed", path);
-    }
-    return st;
+    if (lr_remove_tree_at(AT_FDCWD, path)) return LR_OK;
+    return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be removed", path);
 }
 
 typedef struct name_list {

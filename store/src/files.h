@@ -24,16 +24,19 @@ lr_status lr_slurp(const char *path, size_t limit, char **out, size_t *bytes, lr
 lr_status lr_hash_file(const char *path, char hex[33], lr_error *err);
 lr_status lr_make_parents(const char *path, lr_error *err);
 lr_status lr_sync_directory(const char *path, lr_error *err);
-/* Removes a directory with what is in it (no links followed). */
+/* Removes a directory with what is in it (no links followed). Takes none of our memory: it must work when
+ * that has run out. The second one's `name` is below the open directory `fd`; false leaves errno. */
 lr_status lr_remove_tree(const char *path, lr_error *err);
+bool lr_remove_tree_at(int fd, const char *name);
 /* Regular files below `directory`, relative names, sorted. */
 lr_status lr_list_files(const char *directory, char ***names, size_t *count, lr_error *err);
 void lr_list_free(char **names, size_t count);
 int lr_compare_strings(const void *a, const void *b); /* of char *, for qsort */
 
-/* state.c: nothing failed for this set any more */
-void lr_set_forget_failure(const char *final_path);
-/* Removes what processes that are no more left of this set: it is finished now. */
-void lr_set_clear_unfinished(const char *final_path);
+/* state.c, once the set is finished and nothing may fail any more; `parent` is the directory of final_path.
+ * Nothing failed for this set. */
+void lr_set_forget_failure(const char *parent, const char *final_path);
+/* Removes what processes that are no more left of this set. */
+void lr_set_clear_unfinished(const char *parent, const char *final_path);
 
 #endif

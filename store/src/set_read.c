@@ -16,9 +16,11 @@
 #define MANIFEST_LIMIT ((size_t)256 << 20)
 #define ROWS_LIMIT ((size_t)1 << 31)
 
-/* jansson gives no text when memory runs out. */
-static bool no_memory(const json_error_t *why) {
-    return why->text[0] == '\0' || json_error_code(why) == json_error_out_of_memory;
+/* When memory runs out, jansson gives no error, a wrong one, or a document with bytes missing. `failures`:
+ * lr_alloc_failures() before. */
+static bool no_memory(const json_t *root, const json_error_t *why, uint64_t failures) {
+    return lr_alloc_failures() != failures ||
+           (!root && (why->text[0] == '\0' || json_error_code(why) == json_error_out_of_memory));
 }
 
 static lr_status load_json(const char *path, size_t limit, char **text, json_t **root, lr_error *err) {
@@ -26,11 +28,12 @@ static lr_status load_json(const char *path, size_t limit, char **text, json_t *
     json_error_t why;
     lr_status st = lr_slurp(path, limit, text, &bytes, err);
     if (st != LR_OK) return st;
+    uint64_t failures = lr_alloc_failures();
     *root = json_loadb(*text, bytes, JSON_REJECT_DUPLICATES, &why);
-    if (*root) return LR_OK;
-    if (no_memory(&why)) {
+    if (no_memory(*root, &why, failures)) {
         return lr_fail(err, LR_E_NOMEM, "out of memory: %s", path);
     }
+    if (*root) return LR_OK;
     return lr_fail(err, LR_E_FORMAT, "%s: line %d: %s", path, why.line, why.text);
 }
 
@@ -100,8 +103,10 @@ static lr_status read_rows(lr_set *set, const char *name, size_t count, row_call
         char *end = strchr(line, '\n');
         size_t length = end ? (size_t)(end - line) : strlen(line);
         json_error_t why;
+        uint64_t failures = lr_alloc_failures();
         json_t *row = json_loadb(line, length, 0, &why);
-        if (!row && no_memory(&why)) {
+        if (no_memory(row, &why, failures)) {
+            json_decref(row);
             LR_FAIL(LR_E_NOMEM, "out of memory: %s", path);
         }
         bool good = row && i < count && one(set, row, i);

@@ -252,23 +252,35 @@ done:
     return st;
 }
 
-static int dump_to(const char *buffer, size_t size, void *out) {
-    return lr_out_write(out, buffer, size, NULL) == LR_OK ? 0 : -1;
+/* jansson does not look at every failure, so the first one is kept. */
+typedef struct manifest_out {
+    lr_out *out;
+    lr_status st;
+    lr_error *err;
+} manifest_out;
+
+static int dump_to(const char *buffer, size_t size, void *arg) {
+    manifest_out *m = arg;
+    if (m->st == LR_OK) m->st = lr_out_write(m->out, buffer, size, m->err);
+    return m->st == LR_OK ? 0 : -1;
 }
 
 static lr_status write_manifest(lr_set_writer *w, const char *text, lr_error *err) {
     lr_status st = LR_OK;
     lr_out out = {0};
     json_error_t why;
+    uint64_t failures = lr_alloc_failures();
     json_t *manifest = json_loads(text, 0, &why);
-    if (!manifest && why.text[0] == '\0') LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    if (lr_alloc_failures() != failures || (!manifest && why.text[0] == '\0')) {
+        LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    }
     if (!manifest) LR_FAIL(LR_E_INTERNAL, "the manifest is no JSON: %s", why.text);
     LR_TRY(hash_files(w, manifest, err));
     LR_TRY(open_in(w, "manifest.json", &out, err));
-    if (json_dump_callback(manifest, dump_to, &out, JSON_INDENT(2)) != 0) {
-        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", out.path);
-        goto done;
-    }
+    manifest_out m = {.out = &out, .err = err};
+    int failed = json_dump_callback(manifest, dump_to, &m, JSON_INDENT(2));
+    LR_TRY(m.st);
+    if (failed) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     LR_TRY(lr_out_write(&out, "\n", 1, err));
     LR_TRY(lr_out_close(&out, err));
 done:
@@ -314,26 +326,25 @@ done:
     return st;
 }
 
-static lr_status sync_parent(const char *path, lr_error *err) {
-    char *copy = lr_strdup(path);
-    if (!copy) return lr_fail(err, LR_E_NOMEM, "out of memory: a file name");
-    char *slash = strrchr(copy, '/');
-    if (slash && slash != copy) *slash = '\0';
-    lr_status st = lr_sync_directory(!slash ? "." : slash == copy ? "/" : copy, err);
-    lr_free(copy);
-    return st;
+static lr_status parent_of(char **out, const char *path, lr_error *err) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) return lr_format(out, err, ".");
+    return lr_format(out, err, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
 lr_status lr_set_commit(lr_set_writer *w, const char *manifest_json, lr_error *err) {
     lr_status st = LR_OK;
+    char *parent = NULL;
+    LR_TRY(parent_of(&parent, w->final_path, err));
     LR_TRY(finish_tokens(w, err));
     LR_TRY(write_manifest(w, manifest_json, err));
     LR_TRY(lr_sync_directory(w->directory, err));
     LR_TRY(put_in_place(w, err));
-    LR_TRY(sync_parent(w->final_path, err));
-    lr_set_forget_failure(w->final_path);
-    lr_set_clear_unfinished(w->final_path);
+    LR_TRY(lr_sync_directory(parent, err));
+    lr_set_forget_failure(parent, w->final_path);
+    lr_set_clear_unfinished(parent, w->final_path);
 done:
+    lr_free(parent);
     lr_set_abandon(w);
     return st;
 }

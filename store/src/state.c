@@ -2,7 +2,10 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,14 +40,19 @@ done:
     return st;
 }
 
-void lr_set_forget_failure(const char *final_path) {
-    char *path = NULL;
-    if (note_path(&path, final_path, NULL) == LR_OK) {
-        (void)unlink(path);
-        *strrchr(path, '/') = '\0';
-        (void)rmdir(path); /* when it was the last note */
-    }
-    lr_free(path);
+static const char *last_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+void lr_set_forget_failure(const char *parent, const char *final_path) {
+    char note[sizeof NOTES + NAME_MAX + 1];
+    int length = snprintf(note, sizeof note, NOTES "/%s", last_name(final_path));
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (length > 0 && (size_t)length < sizeof note) (void)unlinkat(fd, note, 0);
+    (void)unlinkat(fd, NOTES, AT_REMOVEDIR); /* when it was the last note */
+    close(fd);
 }
 
 /* ------------------------------------------------------------------ unfinished sets */
@@ -67,25 +75,16 @@ static bool lives(long pid) {
     return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }
 
-void lr_set_clear_unfinished(const char *final_path) {
-    const char *slash = strrchr(final_path, '/'), *name = slash ? slash + 1 : final_path;
-    char *directory = NULL;
-    if (lr_format(&directory, NULL, "%.*s", slash ? (int)(slash - final_path) + 1 : 2,
-                  slash ? final_path : "./") != LR_OK) {
-        return;
-    }
-    DIR *dir = opendir(directory);
+void lr_set_clear_unfinished(const char *parent, const char *final_path) {
+    const char *name = last_name(final_path);
+    DIR *dir = opendir(parent);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         long pid = 0;
         size_t length = unfinished_name(e->d_name, &pid);
-        char *path = NULL;
         if (length == 0 || length != strlen(name) || memcmp(e->d_name + 1, name, length) != 0) continue;
-        if (lives(pid) || lr_format(&path, NULL, "%s%s", directory, e->d_name) != LR_OK) continue;
-        (void)lr_remove_tree(path, NULL);
-        lr_free(path);
+        if (!lives(pid)) (void)lr_remove_tree_at(dirfd(dir), e->d_name);
     }
     if (dir) closedir(dir);
-    lr_free(directory);
 }
 
 /* ------------------------------------------------------------------ listing */

@@ -90,8 +90,9 @@ lr_status lr_set_verify(const char *path, lr_error *err) {
     json_t *root = NULL;
     LR_TRY(lr_set_open(&set, path, err));
     const lr_set_info *info = lr_set_info_of(set);
+    uint64_t failures = lr_alloc_failures();
     root = json_loads(info->manifest, 0, NULL);
-    if (!root) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    if (!root || lr_alloc_failures() != failures) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     LR_TRY(verify_files(info, json_object_get(root, "files"), err));
     const json_t *counts = json_object_get(root, "counts");
     if (json_integer_value(json_object_get(counts, "segments")) != (json_int_t)info->n_segments ||

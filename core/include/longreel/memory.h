@@ -51,6 +51,9 @@ lr_status lr_format(char **out, lr_error *err, const char *format, ...) LR_PRINT
  * count: allocations since the process began. live/peak: bytes held now, and most ever. */
 void lr_alloc_fail_at(uint64_t k);
 uint64_t lr_alloc_count(void);
+/* How many failed. More than before: what a library that does not look at every failure made meanwhile is
+ * not to be used (jansson, reading a text or making one, then drops bytes without a word). */
+uint64_t lr_alloc_failures(void);
 size_t lr_alloc_live(void);
 size_t lr_alloc_peak(void);
 void lr_alloc_reset_peak(void);
