@@ -145,8 +145,11 @@ void case_same_set(const char *path, const char *other, const char *what)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) same_file(path, other, files[i], what);
     char *one = manifest_text(path), *two = manifest_text(other);
     if (strcmp(one, two) != 0) fail_msg("%s: manifests differ:\n%s\n%s", what, one, two);
-    free(one);
-    free(two);
+    json_malloc_t take;
+    json_free_t give;
+    json_get_alloc_funcs(&take, &give);
+    give(one);
+    give(two);
 }
 
 void case_holds_only(const char *directory, const char *const *names)

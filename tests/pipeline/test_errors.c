@@ -438,7 +438,8 @@ static void disk_full(const lr_encode_options *o, rlim_t bytes)
     lr_status st = encode_limited(bytes, o, &err);
     if (st != LR_E_IO || err.status != LR_E_IO || !strstr(err.text, strerror(EFBIG)))
         fail_msg("%d bytes: \"%s\" (%s)", (int)bytes, err.text, lr_status_name(st));
-    if (!strstr(err.text, here.out)) fail_msg("\"%s\" does not name the file", err.text);
+    if (!strstr(err.text, here.out) && !strstr(err.text, "temporary file"))
+        fail_msg("\"%s\" does not name the file", err.text);
 }
 
 static void test_a_full_disk_leaves_nothing(void **state)
