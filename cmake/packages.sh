@@ -9,6 +9,7 @@ LR_BUILD_PACKAGES=(
 )
 LR_TEST_PACKAGES=(
     libcmocka-dev ffmpeg jq
+    libopenmpi-dev openmpi-bin libmpich-dev mpich
 )
 
 # lr_install_packages NAME...: installs what is missing; with nothing to install it needs no rights

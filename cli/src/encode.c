@@ -133,9 +133,10 @@ static void encode_one(batch *b, size_t i) {
     cli_ranks_choose_speaker(&b->ranks);
     b->failed++;
     b->wrong += st == LR_E_USAGE;
-    b->interrupted |= st == LR_E_INTERRUPTED || st == LR_E_PEER;
+    bool stopped = st == LR_E_INTERRUPTED || st == LR_E_PEER;
+    b->interrupted |= stopped;
     report_failure(b, r, &err);
-    if (st != LR_E_INTERRUPTED && st != LR_E_USAGE && cli_ranks_writes(&b->ranks)) {
+    if (!stopped && st != LR_E_USAGE && cli_ranks_writes(&b->ranks)) {
         lr_error ignored = {0};
         (void)lr_set_note_failure(r->set, err.text, &ignored);
     }

@@ -9,11 +9,15 @@
 #define NAP_WANTED 30e-6 /* the rank's thread waits for what is under way */
 #define NAP_BUSY 300e-6  /* transfers are under way, and the rank computes */
 #define NAP_IDLE 3e-3
+/* A launcher that lost a process tells the others to end, and kills them a second later: a run that was
+ * cancelled does not wait longer for the others' part in ending it. */
+#define PARTING 0.4
 /* After something happened more follows at once: it only gives way to other threads. */
 #define KEEN 100e-6
 /* How long a world that broke tells so, and how long the others leave it to the speaker to end the
  * job, for it has files to clear away and a message to print. */
 #define TELLING 1.0
+#define TELLING_CANCELLED 0.2
 #define LINGERING 10.0
 
 double lr_world_seconds(const struct timespec *from, const struct timespec *to)
@@ -67,12 +71,18 @@ static void put_away(lr_world *world, lr_transfer *ended)
 }
 
 /* With the lock held. */
-static void look_for_cancel(lr_world *world)
+static void look_for_cancel(lr_world *world, double seconds)
 {
-    if (world->cancel_seen || !world->cancel || atomic_load(world->cancel) == 0) return;
+    bool through = true;
+    if (!world->cancel || atomic_load(world->cancel) == 0) return;
     world->cancel_seen = true;
-    for (session *s = world->sessions; s; s = s->next)
+    world->since_cancel += seconds;
+    for (session *s = world->sessions; s; s = s->next) {
         world_session_abort(s, s->comm.rank, "interrupted");
+        through = through && s->through;
+    }
+    if (!through && world->since_cancel > PARTING)
+        world_break(world, -1, world->rank, "rank %d was interrupted", world->rank);
 }
 
 /* True when something happened. With the lock held before and after. */
@@ -87,11 +97,11 @@ static bool pass(lr_world *world, struct timespec *last)
     any |= world_move(world, &ended);
     pthread_mutex_lock(&world->lock);
     any |= world_control_step(world);
-    look_for_cancel(world);
     for (session *s = world->sessions; s; s = s->next) world_session_step(s);
     put_away(world, ended);
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     world_beat(world, lr_world_seconds(last, &now));
+    look_for_cancel(world, lr_world_seconds(last, &now));
     *last = now;
     if (world->wire_code != 0) {
         char text[256];
@@ -143,7 +153,8 @@ static void freeze(lr_world *world)
 {
     struct timespec begin;
     (void)clock_gettime(CLOCK_MONOTONIC, &begin);
-    while (!world_tell_lost(world) && world->wire_code == 0 && seconds_since(&begin) < TELLING)
+    double limit = world->cancel_seen ? TELLING_CANCELLED : TELLING;
+    while (!world_tell_lost(world) && world->wire_code == 0 && seconds_since(&begin) < limit)
         nap(world, NAP_BUSY);
     for (lr_transfer *t = world->under_way, *next; t; t = next) {
         next = t->next;

@@ -125,6 +125,7 @@ struct session {
     char reason[LR_ERROR_TEXT];
     /* (thread) */
     bool ended;          /* its own END is said: nothing new begins */
+    bool through;        /* and nothing of it is left in the wire */
     size_t n_sends_left; /* sends under way */
     size_t n_drops;      /* throw-away receives under way */
 };
@@ -183,6 +184,7 @@ struct lr_world {
     control_out *lost_out;   /* [size] */
     control_out take_out, *ticket_out; /* [size], rank 0's */
     bool lost_said, cancel_seen;
+    double since_cancel; /* seconds */
     int wire_code; /* the first that was not 0 */
     const char *wire_doing;
 };

@@ -237,7 +237,8 @@ void world_session_step(session *s)
         say_end(s);
         through = s->comm.size == 1;
     }
-    if (!s->ended || !s->leaving || !through || s->n_sends_left > 0 || s->n_drops > 0) return;
+    s->through = s->ended && through && s->n_sends_left == 0 && s->n_drops == 0;
+    if (!s->through || !s->leaving) return;
     s->complete = true;
     pthread_cond_broadcast(&s->world->wake_rank);
 }

@@ -1,0 +1,151 @@
+#!/bin/bash
+# Ranks that are processes: the same bytes as with local ranks, under each MPI; the wrong launcher; ranks
+# that differ, fail, are killed or stopped.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+tests=$fixtures/..
+. "$tests/support/processes.sh"
+clip talk.mp4 7.3
+silent_clip short.mp4 0.5
+regular=(-m "$fixtures/regular" --chunk 16 --save tokens --segment 2 --hop 1.5)
+
+# ranks MPI NUMBER ARGUMENT...: longreel on so many processes.
+ranks() {
+    local mpi=$1 number=$2
+    shift 2
+    timeout -k 5 120 bash "$tests/comm/mpirun.sh" "$mpi" "$number" "$LONGREEL" "$@"
+}
+
+other() { if [ "$1" = openmpi ]; then echo mpich; else echo openmpi; fi; }
+
+# ------------------------------------------------------------------ the same bytes
+
+check 0 "one local rank" "$LONGREEL" encode talk.mp4 short.mp4 "${regular[@]}" -o local
+for mpi in openmpi mpich; do
+    for number in 1 2 3 5 8; do
+        check 0 "$number ranks of $mpi" ranks $mpi $number encode talk.mp4 short.mp4 "${regular[@]}" \
+            -o "$mpi-$number" --comm mpi --threads 1 --json
+        json "[.recordings[] | .status, .ranks] == [\"saved\", $number, \"saved\", $number]"
+        for recording in talk.mp4 short.mp4; do
+            same_set "local/$recording" "$mpi-$number/$recording"
+            jq -e ".run | .communicator == \"mpi\" and (.work | length) == $number" \
+                "$mpi-$number/$recording/manifest.json" >/dev/null || fail "$mpi-$number: not $number ranks"
+        done
+    done
+    check 0 "$mpi without being asked" ranks $mpi 3 encode talk.mp4 "${regular[@]}" -o "$mpi-auto" \
+        --context 300 --threads 2
+    jq -e '.run | .communicator == "mpi" and .ranks == 3' "$mpi-auto/talk.mp4/manifest.json" >/dev/null ||
+        fail "$mpi: three tasks did not become three ranks"
+    check 0 "a finished set under $mpi" ranks $mpi 2 encode talk.mp4 "${regular[@]}" -o "$mpi-3"
+    checks=$((checks + 1))
+    [ "$(cat "$out")" = "$mpi-3/talk.mp4: finished before, skipped" ] || fail "printed: $(cat "$out")"
+done
+check 0 "windows on a local rank" "$LONGREEL" encode talk.mp4 "${regular[@]}" -o local-windows --context 300
+for mpi in openmpi mpich; do same_set local-windows/talk.mp4 $mpi-auto/talk.mp4; done
+
+# ------------------------------------------------------------------ wrong usage
+
+for mpi in openmpi mpich; do
+    check 2 "the other MPI under the launcher of $mpi" ranks $mpi 2 encode talk.mp4 "${regular[@]}" -o wrong \
+        --mpi "$(other $mpi)"
+    says "started 2 tasks, but"
+    says "use --mpi $mpi"
+    checks=$((checks + 1))
+    [ "$(grep -c '^longreel:' "$err")" -eq 1 ] || fail "more than one rank spoke: $(cat "$err")"
+    check 2 "local ranks beside $mpi" ranks $mpi 2 encode talk.mp4 "${regular[@]}" -o wrong --ranks 2
+    says "--ranks 2"
+    check 2 "no model under $mpi" ranks $mpi 2 encode talk.mp4 -m none -o wrong
+    says "none/config.json"
+    check 2 "no output under $mpi" ranks $mpi 3 encode talk.mp4 -m "$fixtures/regular"
+    checks=$((checks + 1))
+    [ "$(grep -c 'is missing' "$err")" -eq 1 ] || fail "more than one rank spoke: $(cat "$err")"
+done
+check 2 "MPI without a launcher" "$LONGREEL" encode talk.mp4 "${regular[@]}" -o wrong --comm mpi
+says "mpirun"
+check 2 "srun without MPI" env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$LONGREEL" encode talk.mp4 \
+    "${regular[@]}" -o wrong
+says "srun --mpi=pmix"
+check 0 "tasks that each work for themselves" env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 "$LONGREEL" encode \
+    short.mp4 "${regular[@]}" -o alone --comm local
+check 2 "ranks of different instruction sets" timeout 60 mpirun.mpich -n 1 "$LONGREEL" encode talk.mp4 \
+    "${regular[@]}" -o wrong : -n 1 env LONGREEL_ISA=scalar "$LONGREEL" encode talk.mp4 "${regular[@]}" -o wrong
+says "instruction set: scalar"
+check 2 "ranks of different options" timeout 60 mpirun.mpich -n 1 "$LONGREEL" encode talk.mp4 "${regular[@]}" \
+    -o wrong : -n 1 "$LONGREEL" encode talk.mp4 "${regular[@]}" -o wrong --fps 2
+says "--fps: 2/1"
+absent wrong
+
+# ------------------------------------------------------------------ batches
+
+head -c 3000 talk.mp4 >broken.mp4
+printf 'broken.mp4\nshort.mp4\nmissing.mp4\ntalk.mp4\n' >list.txt
+for mpi in openmpi mpich; do
+    check 1 "a list with broken files under $mpi" ranks $mpi 3 encode @list.txt "${regular[@]}" -o "$mpi-list" \
+        --json
+    json '[.recordings[].status] == ["failed", "saved", "failed", "saved"]'
+    same_set local/talk.mp4 "$mpi-list/talk.mp4"
+    no_parts "$mpi-list"
+done
+checks=$((checks + 1))
+printf 'short.mp4\n' | ranks openmpi 2 encode @- "${regular[@]}" -o stdin >"$out" 2>"$err" ||
+    fail "a list from standard input: $(cat "$err")"
+same_set local/short.mp4 stdin/short.mp4
+
+# A file that is another one on one rank.
+mkdir a b
+cp talk.mp4 a/it.mp4
+silent_clip b/it.mp4 2
+check 1 "another file on rank 1" timeout 60 mpirun.mpich -n 1 -wdir "$work/a" "$LONGREEL" encode it.mp4 \
+    "${regular[@]}" -o "$work/wrong" : -n 1 -wdir "$work/b" "$LONGREEL" encode it.mp4 "${regular[@]}" \
+    -o "$work/wrong"
+says "is another file here than on rank 0"
+absent wrong/it.mp4
+cp -p talk.mp4 b/it.mp4
+check 0 "a copy on rank 1" timeout 60 mpirun.mpich -n 1 -wdir "$work/a" "$LONGREEL" encode it.mp4 \
+    "${regular[@]}" -o "$work/copies" : -n 1 -wdir "$work/b" "$LONGREEL" encode it.mp4 "${regular[@]}" \
+    -o "$work/copies"
+checks=$((checks + 1))
+cmp local/talk.mp4/tokens.safetensors copies/it.mp4/tokens.safetensors || fail "a copy gives other bytes"
+
+# ------------------------------------------------------------------ lost ranks
+
+"$LONGREEL" make-model model >/dev/null || exit 1
+silent_clip long.mp4 30
+long=(encode long.mp4 -m model --fps 5 --threads 1 --progress=json --peer-timeout 4)
+
+# lose MPI SIGNAL STAGE RANK: what becomes of the others when one of three is hit in a stage.
+lose() {
+    local mpi=$1 signal=$2 stage=$3 victim=$4 status begin
+    local what="$signal for rank $victim of $mpi in $stage"
+    rm -rf lost "$err"
+    ranks "$mpi" 3 "${long[@]}" -o lost >"$out" 2>"$err" &
+    local job=$!
+    until_event "\"stage\":\"$stage\"" "$job" || return
+    kill -s "$signal" "$(rank_process "$victim")"
+    begin=$SECONDS
+    wait "$job"
+    status=$?
+    checks=$((checks + 1))
+    if [ "$signal" = KILL ]; then # the launcher reports the signal
+        [ "$status" -ne 0 ] && [ "$status" -ne 124 ] || fail "$what: exit status $status"
+    else
+        [ "$status" -eq 3 ] || fail "$what: exit status $status, not 3"
+    fi
+    [ $((SECONDS - begin)) -le 15 ] || fail "$what: noticed only after $((SECONDS - begin)) s"
+    [ "$signal" != STOP ] || says "rank $victim is lost"
+    no_processes "$what"
+    absent lost/long.mp4
+}
+
+for mpi in openmpi mpich; do
+    lose $mpi KILL towers 0
+    lose $mpi KILL backbone 1
+    lose $mpi STOP towers 2
+    lose $mpi STOP backbone 0
+    lose $mpi TERM backbone 1
+    no_parts lost
+done
+check 0 "the same command again" ranks mpich 2 "${long[@]}" -o lost
+check 0 "without a disturbance" "$LONGREEL" "${long[@]}" -o whole
+same_set whole/long.mp4 lost/long.mp4
+no_parts lost
+finish
