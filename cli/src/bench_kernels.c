@@ -78,12 +78,13 @@ typedef struct attention_shape {
 } attention_shape;
 
 /* The full and the sliding layers of the backbone, sound, vision; as many tokens as a call gets. */
-static const attention_shape attention_shapes[] = {{512, 4, 32}, {256, 2, 96}, {128, 1, 96}, {64, 1, 96}};
+static const attention_shape attention_shapes[] = {{512, 4, 96}, {256, 2, 96}, {128, 1, 96}, {64, 1, 96}};
 
 static lr_status measure_attention(kernel_bench *b, lr_error *err) {
     lr_status st = LR_OK;
     const kernel_options *o = b->options;
     size_t count = o->head_dim ? 1 : sizeof attention_shapes / sizeof *attention_shapes;
+    if (o->head_dim % 2) return lr_fail(err, LR_E_USAGE, "--head-dim: %zu is odd", o->head_dim);
     for (size_t i = 0; i < count; i++) {
         attention_shape s = attention_shapes[i];
         lr_bench_figure figure;

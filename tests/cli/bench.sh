@@ -1,0 +1,57 @@
+#!/bin/bash
+# The figures of bench: every target measures, its document holds, wrong usage is told.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+model=$fixtures/regular
+silent_clip a.mp4 2
+
+for target in encode ingest attention gemm; do
+    check 0 "bench $target --help" "$LONGREEL" bench "$target" --help
+    grep -q "^Usage: longreel bench $target " "$out" || fail "bench $target --help begins otherwise"
+    check 2 "bench $target --nothing" "$LONGREEL" bench "$target" --nothing
+    says "there is no option --nothing"
+    says "longreel bench $target --help"
+done
+
+check 0 "bench encode" "$LONGREEL" bench encode -m "$model" --tokens 40,100 --chunk 16 --ranks 2 --threads 1 \
+    --repeats 2 --json
+json '.bench == "encode" and .ranks == 2 and .threads == 1 and .chunk == 16 and (.backbone | length) == 2'
+json '[.backbone[].tokens] == [40, 100]'
+json '[.backbone[] | .seconds_min > 0 and .seconds_median >= .seconds_min and .memory_bytes > 0 and
+      .gflops > 0 and .share_of_peak > 0] | all'
+json '.vision.seconds_min > 0 and .vision.width == 1280 and .peak_gflops > 0 and .peak_rss_bytes > 0'
+check 0 "bench encode without vision" "$LONGREEL" bench encode -m "$model" --tokens 8 --repeats 1 --no-vision --json
+json '.vision == null'
+check 0 "bench encode as text" "$LONGREEL" bench encode -m "$model" --tokens 8 --repeats 1 --picture 64x48
+grep -q "a frame of 64 x 48" "$out" || fail "the picture's size is not named"
+
+check 0 "bench ingest" "$LONGREEL" bench ingest a.mp4 --json
+json '.bench == "ingest" and .video.frames == 2 and .audio == null and .recording_seconds == 2'
+json '.times_real_time > 0 and ([.parts[].share] | add) > 0.99 and .peak_rss_bytes > 0'
+check 0 "bench ingest as text" "$LONGREEL" bench ingest a.mp4 --fps 5
+grep -q "10 grid frames" "$out" || fail "the frames of the grid are not counted"
+
+check 0 "bench attention" "$LONGREEL" bench attention --head-dim 64 --keys 256 --tokens 8 --threads 1 --json
+json '.threads == 1 and (.results | length) == 1 and .results[0].head_dim == 64 and .results[0].gflops_best > 0'
+check 0 "bench gemm" "$LONGREEL" bench gemm --outputs 64 --inputs 96 --weights f32 --threads 1 --json
+json '.results == [.results[0]] and .results[0].weights == "f32" and .results[0].inputs == 96'
+check 0 "bench gemm in both types" "$LONGREEL" bench gemm --inputs 64 --threads 1 --json
+json '[.results[].weights] == ["bf16", "f32"] and .results[0].outputs == 64'
+
+check 2 "bench of nothing" "$LONGREEL" bench
+says "what to measure must be given"
+check 2 "bench of something else" "$LONGREEL" bench ring9
+says "'ring9' is none of"
+check 2 "bench encode without a model" "$LONGREEL" bench encode
+says "the model is missing"
+check 2 "bench encode of a missing model" "$LONGREEL" bench encode -m nowhere
+for value in '' x 0 1,,2 1,x -1 2048, 99999999999999999999; do
+    check 2 "--tokens '$value'" "$LONGREEL" bench encode -m "$model" --tokens "$value"
+    says "--tokens"
+done
+for value in '' x 10 10x 0x10 10x0 -1x5 5x5x5; do
+    check 2 "--picture '$value'" "$LONGREEL" bench encode -m "$model" --picture "$value"
+done
+check 2 "bench ingest of nothing" "$LONGREEL" bench ingest
+check 1 "bench ingest of a text" "$LONGREEL" bench ingest "$fixtures/README.md"
+check 2 "a head of odd width" "$LONGREEL" bench attention --head-dim 63
+finish
