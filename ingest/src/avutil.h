@@ -4,6 +4,7 @@
 #define LRI_AVUTIL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -21,6 +22,10 @@
 #endif
 #define LRI_MAX_STREAMS 256
 #define LRI_MAX_CHANNELS 64
+/* Samples a second: from far below telephony to beyond what libav makes of the fastest DSD. Resampling makes
+ * a table, or sound, in proportion to how far a rate lies from 16 kHz. */
+#define LRI_MIN_RATE 1000
+#define LRI_MAX_RATE 4000000
 
 /* Records `averror` with libav's text: ENOMEM as LR_E_NOMEM, AVERROR_EXIT as LR_E_INTERRUPTED, else as
  * `otherwise`. */
@@ -36,6 +41,11 @@ void lri_log_redirect(void);
 
 /* The name of a decoder's or stream's codec; never NULL. */
 const char *lri_codec_name(enum AVCodecID id);
+/* Whether sound of this rate and so many channels is taken. */
+static inline bool lri_is_sound(int rate, int channels)
+{
+    return rate >= LRI_MIN_RATE && rate <= LRI_MAX_RATE && channels > 0 && channels <= LRI_MAX_CHANNELS;
+}
 
 /* ------------------------------------------------------------------ an opened file */
 

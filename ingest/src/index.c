@@ -1,6 +1,7 @@
 /* One pass over the packets of the chosen picture and sound streams, without decoding. */
 #include "recording.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -64,12 +65,15 @@ static lr_status check_decodable(lr_recording *recording, const AVFormatContext 
     const AVCodecParameters *p = format->streams[*stream]->codecpar;
     const AVRational tick = format->streams[*stream]->time_base;
     bool usable = avcodec_find_decoder(p->codec_id) != NULL && tick.num > 0 && tick.den > 0;
-    if (p->codec_type == AVMEDIA_TYPE_AUDIO)
-        usable = usable && p->sample_rate > 0 && p->ch_layout.nb_channels > 0 &&
-                 p->ch_layout.nb_channels <= LRI_MAX_CHANNELS;
+    char format_text[64] = "";
+    if (p->codec_type == AVMEDIA_TYPE_AUDIO) {
+        usable = usable && lri_is_sound(p->sample_rate, p->ch_layout.nb_channels);
+        (void)snprintf(format_text, sizeof format_text, ", %d Hz, %d channel(s)", p->sample_rate,
+                       p->ch_layout.nb_channels);
+    }
     if (usable) return LR_OK;
-    lr_status st = lri_recording_warn(recording, err, "the %s stream %d (%s) cannot be decoded", kind,
-                                      *stream, lri_codec_name(p->codec_id));
+    lr_status st = lri_recording_warn(recording, err, "the %s stream %d (%s%s) cannot be decoded", kind,
+                                      *stream, lri_codec_name(p->codec_id), format_text);
     *stream = -1;
     return st;
 }

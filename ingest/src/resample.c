@@ -26,14 +26,38 @@ static int mix_equally(struct SwrContext *swr, int channels)
     return swr_set_matrix(swr, matrix, channels);
 }
 
+void lri_resampler_end(lri_resampler *resampler)
+{
+    resampler->ready = false;
+    resampler->at = resampler->count = 0;
+}
+
+static bool is_for(const lri_resampler *resampler, const AVChannelLayout *layout,
+                   enum AVSampleFormat format, int rate)
+{
+    return resampler->swr && resampler->format == format && resampler->rate == rate &&
+           av_channel_layout_compare(&resampler->layout, layout) == 0;
+}
+
+/* Begins anew with the tables there are. */
+static lr_status set_again(lri_resampler *resampler, lr_error *err)
+{
+    swr_close(resampler->swr);
+    int code = swr_init(resampler->swr);
+    if (code < 0) return lri_av_fail(err, code, LR_E_UNSUPPORTED, "sound cannot be resampled");
+    resampler->ready = true;
+    return LR_OK;
+}
+
 lr_status lri_resampler_set(lri_resampler *resampler, const AVChannelLayout *layout,
                             enum AVSampleFormat format, int rate, lr_error *err)
 {
     AVChannelLayout mono = AV_CHANNEL_LAYOUT_MONO, named = {0};
     lr_status st = LR_OK;
     int channels = layout->nb_channels, code;
+    lri_resampler_end(resampler);
+    if (is_for(resampler, layout, format, rate)) return set_again(resampler, err);
     swr_free(&resampler->swr);
-    resampler->at = resampler->count = 0;
     if (channels < 1 || channels > LRI_MAX_CHANNELS || rate < 1)
         LR_FAIL(LR_E_UNSUPPORTED, "sound with %d channels at %d Hz", channels, rate);
     if (layout->order == AV_CHANNEL_ORDER_UNSPEC) av_channel_layout_default(&named, channels);
@@ -53,16 +77,17 @@ lr_status lri_resampler_set(lri_resampler *resampler, const AVChannelLayout *lay
         LR_FAIL(LR_E_NOMEM, "out of memory: a resampler");
     resampler->format = format;
     resampler->rate = rate;
+    resampler->ready = true;
 done:
+    if (st != LR_OK) swr_free(&resampler->swr);
     av_channel_layout_uninit(&named);
     return st;
 }
 
 bool lri_resampler_fits(const lri_resampler *resampler, const AVFrame *frame)
 {
-    return resampler->swr && resampler->format == (enum AVSampleFormat)frame->format &&
-           resampler->rate == frame->sample_rate &&
-           av_channel_layout_compare(&resampler->layout, &frame->ch_layout) == 0;
+    return resampler->ready && is_for(resampler, &frame->ch_layout, (enum AVSampleFormat)frame->format,
+                                      frame->sample_rate);
 }
 
 /* data NULL and count 0 ask for what is left. */
@@ -131,7 +156,8 @@ lr_status lri_resampler_flush(lri_resampler *resampler, lr_error *err)
 /* How the filter's ends are treated depends on the position at the end; but it repeats with the
  * period in which both rates are whole. So a short run of the resampler itself gives the length of
  * any: the same remainder, and some periods more so that it is longer than the filter. */
-lr_status lri_resampled_length(int64_t samples, int rate, int64_t *length, lr_error *err)
+lr_status lri_resampled_length(lri_resampler *resampler, int64_t samples, int rate, int64_t *length,
+                               lr_error *err)
 {
     *length = samples;
     if (rate == LR_SAMPLE_RATE || samples <= 0) return LR_OK;
@@ -146,19 +172,17 @@ lr_status lri_resampled_length(int64_t samples, int rate, int64_t *length, lr_er
     int64_t least = 64 * (1 + rate / LR_SAMPLE_RATE), periods = 0;
     if (samples > least) periods = (samples - least) / period;
     const AVChannelLayout mono = AV_CHANNEL_LAYOUT_MONO;
-    lri_resampler resampler = {0};
     lr_status st = LR_OK;
-    LR_TRY(lri_resampler_set(&resampler, &mono, AV_SAMPLE_FMT_S16, rate, err));
+    LR_TRY(lri_resampler_set(resampler, &mono, AV_SAMPLE_FMT_S16, rate, err));
     int64_t made = 0;
     for (int64_t left = samples - periods * period; left > 0; left -= SILENCE_BLOCK) {
-        LR_TRY(lri_resampler_feed_silence(&resampler, left < SILENCE_BLOCK ? left : SILENCE_BLOCK,
+        LR_TRY(lri_resampler_feed_silence(resampler, left < SILENCE_BLOCK ? left : SILENCE_BLOCK,
                                           err));
-        made += (int64_t)resampler.count;
-        resampler.count = 0;
+        made += (int64_t)resampler->count;
+        resampler->count = 0;
     }
-    LR_TRY(lri_resampler_flush(&resampler, err));
-    *length = made + (int64_t)resampler.count + periods * (LR_SAMPLE_RATE / a);
+    LR_TRY(lri_resampler_flush(resampler, err));
+    *length = made + (int64_t)resampler->count + periods * (LR_SAMPLE_RATE / a);
 done:
-    lri_resampler_free(&resampler);
     return st;
 }

@@ -124,11 +124,11 @@ static lr_status feed_frame(lr_sound_reader *reader, lr_error *err)
     lr_status st = LR_OK;
     lri_resampler *resampler = &reader->resampler;
     const AVFrame *frame = reader->frame;
-    if (frame->sample_rate <= 0 || frame->ch_layout.nb_channels <= 0) return LR_OK;
+    if (!lri_is_sound(frame->sample_rate, frame->ch_layout.nb_channels)) return LR_OK;
     if (!lri_resampler_fits(resampler, frame)) {
         float *kept = NULL;
         size_t n_kept = 0;
-        if (resampler->swr) {
+        if (resampler->ready) {
             /* The format changes inside a run: what the old one still holds comes first. */
             LR_TRY(lri_resampler_flush(resampler, err));
             n_kept = resampler->count - resampler->at;
@@ -158,7 +158,7 @@ static lr_status fill_in(lr_sound_reader *reader, int64_t missing, lr_error *err
     lri_resampler *resampler = &reader->resampler;
     int64_t count = missing;
     LR_TRY(report(reader, reader->fed, reader->fed + missing, err));
-    if (!resampler->swr) {
+    if (!resampler->ready) {
         const AVChannelLayout mono = AV_CHANNEL_LAYOUT_MONO;
         LR_TRY(lri_resampler_set(resampler, &mono, AV_SAMPLE_FMT_FLT, reader->recording->audio.rate,
                                  err));
@@ -218,7 +218,7 @@ static lr_status end_run(lr_sound_reader *reader, lr_error *err)
     (void)avcodec_send_packet(reader->codec, NULL);
     LR_TRY(take_frames(reader, &failed, err));
     avcodec_flush_buffers(reader->codec);
-    if (reader->resampler.swr) LR_TRY(lri_resampler_flush(&reader->resampler, err));
+    if (reader->resampler.ready) LR_TRY(lri_resampler_flush(&reader->resampler, err));
     reader->run_flushed = true;
 done:
     return st;
@@ -226,7 +226,7 @@ done:
 
 static void begin_run(lr_sound_reader *reader)
 {
-    lri_resampler_free(&reader->resampler);
+    lri_resampler_end(&reader->resampler);
     reader->fed = 0;
     reader->drop = reader->recording->audio.runs[reader->run].out_skip;
     reader->run_open = true;

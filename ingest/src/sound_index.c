@@ -181,6 +181,10 @@ static lr_time deviation(const lri_audio_index *audio, int64_t pts, int64_t star
     return __builtin_sub_overflow(stated, reached, &stated) ? 0 : stated;
 }
 
+/* Packets of a quarter of a second, at most: looking at more, for each packet, would never end in a file of
+ * a million packets of one sample. */
+#define MOST_LOOKED_AT 1024
+
 /* Whether the packets from i on for a quarter of a second all stand away from where the samples
  * reach by at least `least`, to the same side: a single late stamp is jitter, not a gap. */
 static bool stays_away(const lri_audio_index *audio, size_t i, int64_t start_pts, int64_t samples,
@@ -188,7 +192,8 @@ static bool stays_away(const lri_audio_index *audio, size_t i, int64_t start_pts
 {
     lr_time first = deviation(audio, audio->packets[i].pts, start_pts, samples);
     if (first < least && first > -least) return false;
-    for (int64_t span = 0; i < audio->n_packets && span * 4 <= audio->rate; i++) {
+    const size_t end = i + MOST_LOOKED_AT;
+    for (int64_t span = 0; i < audio->n_packets && i < end && span * 4 <= audio->rate; i++) {
         const lri_sound_packet *packet = &audio->packets[i];
         if (packet->pts != AV_NOPTS_VALUE && packet->kept > 0) {
             lr_time now = deviation(audio, packet->pts, start_pts, samples + span);
@@ -244,6 +249,7 @@ static void average_start(const lri_audio_index *audio, lri_run *run)
     enum { MOST = 64 };
     lr_time tick = lr_rescale(1, audio->time_base.num * LR_TIME_SECOND, audio->time_base.den), sum = 0;
     int64_t samples = 0, n = 0;
+    if (tick > LR_TIME_SECOND) return; /* no clock of sound; and MOST of them might not fit */
     for (size_t i = 0; i < run->n_packets && n < MOST; i++) {
         const lri_sound_packet *packet = &audio->packets[run->first_packet + i];
         if (packet->kept > 0 && packet->pts != AV_NOPTS_VALUE) {
@@ -314,18 +320,21 @@ static int64_t timed_samples(const lri_audio_index *audio, const lri_run *run)
 lr_status lri_sound_index_place(lr_recording *recording, lr_error *err)
 {
     lri_audio_index *audio = &recording->audio;
+    lri_resampler resampler = {0};
     lr_status st = LR_OK;
     int64_t at = 0;
     for (size_t r = 0; r < audio->n_runs; r++) {
         lri_run *run = &audio->runs[r];
         lri_moment start;
+        lr_time time;
         if (!lri_moment_sub(
                 lri_moment_of(run->start_pts, audio->time_base.num, audio->time_base.den),
-                recording->audio_zero, &start))
+                recording->audio_zero, &start) ||
+            __builtin_add_overflow(lri_moment_time(start), run->rounding, &time))
             LR_FAIL(LR_E_FORMAT, "%s: the sound's clock is out of range", recording->path);
-        int64_t place = lr_rescale(lri_moment_time(start) + run->rounding, LR_SAMPLE_RATE,
-                                   LR_TIME_SECOND), length;
-        LR_TRY(lri_resampled_length(timed_samples(audio, run), audio->rate, &length, err));
+        int64_t place = lr_rescale(time, LR_SAMPLE_RATE, LR_TIME_SECOND), length;
+        LR_TRY(lri_resampled_length(&resampler, timed_samples(audio, run), audio->rate, &length,
+                                    err));
         /* An hour-long hole is believable, a year is not: it would be filled with zeros. */
         if (place > at + INT64_C(48) * 3600 * LR_SAMPLE_RATE)
             LR_FAIL(LR_E_FORMAT, "%s: the sound has a hole of more than two days", recording->path);
@@ -336,5 +345,6 @@ lr_status lri_sound_index_place(lr_recording *recording, lr_error *err)
         at = run->out_start + run->out_samples;
     }
 done:
+    lri_resampler_free(&resampler);
     return st;
 }
