@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -202,6 +203,20 @@ const lr_tensor *lr_checkpoint_find(const lr_checkpoint *checkpoint, const char 
     return found ? found->tensor : NULL;
 }
 
+void lr_checkpoint_release(const lr_checkpoint *checkpoint, const void *data, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)data;
+    for (size_t i = 0; i < checkpoint->n_shards; i++) {
+        const lr_safetensors *file = &checkpoint->shards[i];
+        uintptr_t map = (uintptr_t)file->map, first = (begin + page - 1) / page * page;
+        if (begin < map || begin - map > file->bytes || bytes > file->bytes - (begin - map)) continue;
+        uintptr_t end = (begin + bytes) / page * page;
+        /* the mapping is read-only and the file's own, so nothing can be lost */
+        if (first < end) (void)madvise((void *)first, end - first, MADV_DONTNEED);
+        return;
+    }
+}
+
 /* ------------------------------------------------------------------ hash */
 
 static lr_status hash_file(XXH3_state_t *state, const char *path, lr_error *err)
@@ -218,7 +233,8 @@ static lr_status hash_file(XXH3_state_t *state, const char *path, lr_error *err)
 }
 
 /* Name, type and shape go in too, each ended so that no two lists of tensors hash alike. */
-static void hash_tensor(XXH3_state_t *state, const checkpoint_tensor *entry)
+static void hash_tensor(const lr_checkpoint *checkpoint, XXH3_state_t *state,
+                        const checkpoint_tensor *entry)
 {
     const lr_tensor *tensor = entry->tensor;
     const char *dtype = lr_dtype_name(tensor->dtype);
@@ -233,6 +249,7 @@ static void hash_tensor(XXH3_state_t *state, const checkpoint_tensor *entry)
     }
     (void)lr_tensor_bytes(tensor, &bytes);
     XXH3_128bits_update(state, tensor->data, bytes);
+    lr_checkpoint_release(checkpoint, tensor->data, bytes);
 }
 
 static lr_status compute_hash(lr_checkpoint *checkpoint, lr_error *err)
@@ -246,7 +263,7 @@ static lr_status compute_hash(lr_checkpoint *checkpoint, lr_error *err)
         LR_TRY(lr_format(&config, err, "%s/config.json", checkpoint->directory));
         LR_TRY(hash_file(state, config, err));
     }
-    for (size_t i = 0; i < checkpoint->count; i++) hash_tensor(state, &checkpoint->tensors[i]);
+    for (size_t i = 0; i < checkpoint->count; i++) hash_tensor(checkpoint, state, &checkpoint->tensors[i]);
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     (void)snprintf(checkpoint->hash, sizeof checkpoint->hash, "%016llx%016llx",
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);

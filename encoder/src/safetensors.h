@@ -28,6 +28,11 @@ lr_status lr_safetensors_open(lr_safetensors *out, const char *path, lr_error *e
 void lr_safetensors_close(lr_safetensors *file);
 const lr_safetensors_entry *lr_safetensors_find(const lr_safetensors *file, const char *name);
 
+/* `bytes` of a tensor's data will not be read again soon: the pages that are all theirs leave the
+ * process's memory; the system's cache keeps them, and reading them again brings them back. What lies
+ * outside the mapped files (an aligned copy, a caller's values) stays as it is. */
+void lr_checkpoint_release(const lr_checkpoint *checkpoint, const void *data, size_t bytes);
+
 /* lr_safetensors_write without the data in memory: tensors' `data` is not looked at; `fill` gives the
  * bytes [at, at + bytes) of tensor i, asked for in order, in pieces of whole values. */
 typedef void (*lr_safetensors_fill)(void *arg, size_t i, size_t at, void *out, size_t bytes);

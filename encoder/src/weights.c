@@ -271,6 +271,16 @@ typedef struct prepare_loop {
     lr_error *err;
 } prepare_loop;
 
+/* What was packed is not read again. */
+static void release_parts(const lr_model *model, const lr_weight_job *job)
+{
+    for (size_t i = 0; i < job->n_parts; i++) {
+        size_t bytes = 0;
+        if (lr_tensor_bytes(&job->parts[i].weight, &bytes))
+            lr_checkpoint_release(model->checkpoint, job->parts[i].weight.data, bytes);
+    }
+}
+
 static void prepare_one(void *arg, size_t index, size_t worker)
 {
     (void)worker;
@@ -283,6 +293,7 @@ static void prepare_one(void *arg, size_t index, size_t worker)
     if (st == LR_OK) {
         *job->out = linear;
         loop->model->linears[index] = linear;
+        release_parts(loop->model, job);
         return;
     }
     pthread_mutex_lock(&loop->lock);
