@@ -357,6 +357,13 @@ done:
     return st;
 }
 
+/* The recording stands before the rank, and once. */
+static void leave_out(lr_error *err, const char *recording) {
+    size_t length = strlen(recording);
+    if (strncmp(err->text, recording, length) != 0 || strncmp(err->text + length, ": ", 2) != 0) return;
+    memmove(err->text, err->text + length + 2, strlen(err->text + length + 2) + 1);
+}
+
 /* On a communicator for this recording alone: a failure ends that one, and then all agree on it. */
 static lr_status encode_on_processes(lr_model *model, const char *recording, const char *set_path,
                                      const lr_encode_options *options, lr_encode_result *result,
@@ -366,6 +373,7 @@ static lr_status encode_on_processes(lr_model *model, const char *recording, con
     if (st != LR_OK) return st;
     st = encode(model, recording, set_path, options, own, result, err);
     lr_comm_free(own);
+    leave_out(err, recording);
     return lr_comm_agree(options->comm, st, err);
 }
 
