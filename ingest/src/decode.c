@@ -6,6 +6,8 @@
 
 /* How far a seek may land before its target, in packets, before the file is read from its start. */
 #define MOST_SKIPPED 20000
+/* An open entry's leading pictures follow it at once in the file; no codec has more of them. */
+#define MOST_LEADING 64
 /* Packets that are sooner read over than sought for. */
 #define MOST_READ_OVER 64
 
@@ -39,6 +41,16 @@ size_t lri_last_entry(const lri_video_index *video, size_t ordinal)
     return i;
 }
 
+size_t lri_leading_end(const lri_video_index *video, size_t entry)
+{
+    size_t end = entry;
+    for (size_t i = entry + 1; i < video->n_packets && i <= entry + MOST_LEADING; i++) {
+        if (is_entry(&video->packets[i])) break;
+        if (lri_leads(video, entry, i)) end = i + 1;
+    }
+    return end;
+}
+
 bool lri_gap_behind(const lri_video_index *video, size_t ordinal)
 {
     if (video->marks_late) return ordinal > 0 && (video->packets[ordinal - 1].flags & LRI_CORRUPT);
@@ -69,6 +81,32 @@ static lr_status open_source(lri_decoder *decoder, lr_error *err)
     return LR_OK;
 }
 
+/* These guess settings from all they have seen so far, and some of their errors with them: in the order of
+ * the file, then, and from each entry anew, or what comes would depend on threads and on where a reader
+ * began. */
+static bool is_guessing(enum AVCodecID codec)
+{
+    switch (codec) {
+    case AV_CODEC_ID_MPEG4:
+    case AV_CODEC_ID_MSMPEG4V1:
+    case AV_CODEC_ID_MSMPEG4V2:
+    case AV_CODEC_ID_MSMPEG4V3:
+    case AV_CODEC_ID_WMV1:
+    case AV_CODEC_ID_WMV2:
+    case AV_CODEC_ID_H263:
+    case AV_CODEC_ID_FLV1: return true;
+    default: return false;
+    }
+}
+
+/* Each entry gets a codec of its own. FFV1 keeps its coder's tables over a key picture whose header is
+ * damaged, without an error. */
+static bool is_sticky(const lri_decoder *decoder)
+{
+    enum AVCodecID codec = decoder->codec->codec_id;
+    return codec == AV_CODEC_ID_FFV1 || is_guessing(codec);
+}
+
 static lr_status open_codec(lri_decoder *decoder, lr_error *err)
 {
     const lr_recording *recording = decoder->recording;
@@ -93,7 +131,7 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
     /* Without it, draining loses the pictures behind a recovery point that has not been output. What
      * is really wrong is marked, and found out. */
     c->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
-    c->thread_count = decoder->threads;
+    c->thread_count = is_guessing(codec->id) ? 1 : decoder->threads;
     c->thread_type = FF_THREAD_FRAME | FF_THREAD_SLICE;
     code = avcodec_open2(c, codec, NULL);
     if (code < 0)
@@ -116,6 +154,7 @@ lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, 
     decoder->source.fd = -1;
     decoder->recording = recording;
     decoder->threads = threads < 1 ? 1 : threads > 64 ? 64 : threads;
+    decoder->renew_at = decoder->renew_end = SIZE_MAX;
     lr_status st = open_source(decoder, err);
     return st == LR_OK ? open_codec(decoder, err) : st;
 }
@@ -199,13 +238,6 @@ static lr_status walk_to(lri_decoder *decoder, size_t entry, lr_error *err)
     return st;
 }
 
-/* FFV1 keeps its coder's tables over a key picture whose header is damaged, without an error: what
- * comes then would depend on where a reader began. So each entry gets a codec of its own. */
-static bool is_sticky(const lri_decoder *decoder)
-{
-    return decoder->codec->codec_id == AV_CODEC_ID_FFV1;
-}
-
 /* Reads on to an entry a little further in the file. */
 static lr_status skip_to(lri_decoder *decoder, size_t entry, bool *found, lr_error *err)
 {
@@ -228,9 +260,11 @@ lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
 {
     lr_status st = LR_OK;
     bool found = false;
-    if (decoder->opened && is_sticky(decoder)) LR_TRY(reopen_codec(decoder, err));
+    if (decoder->opened && (decoder->stale || decoder->always_new || is_sticky(decoder)))
+        LR_TRY(reopen_codec(decoder, err));
     else if (decoder->opened) avcodec_flush_buffers(decoder->codec);
-    decoder->draining = decoder->ended = decoder->renewing = false;
+    decoder->draining = decoder->ended = decoder->renewing = decoder->stale = false;
+    decoder->renew_at = decoder->renew_end = SIZE_MAX;
     decoder->faults = 0;
     atomic_store(&decoder->watch.errors, 0);
     LR_TRY(skip_to(decoder, entry, &found, err));
@@ -301,6 +335,16 @@ lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err)
     return LR_OK;
 }
 
+/* Not what leads the entry where this codec began: that came from the one before; nor what follows the
+ * entry where the next codec will begin. */
+static bool is_sound(const lri_decoder *decoder, size_t ordinal)
+{
+    const lri_video_index *video = &decoder->recording->video;
+    if (lri_leads(video, decoder->began, ordinal)) return false;
+    return decoder->renew_end == SIZE_MAX || ordinal < decoder->renew_at ||
+           lri_leads(video, decoder->renew_at, ordinal);
+}
+
 lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
 {
     *got = false;
@@ -310,6 +354,7 @@ lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
         if (code >= 0) {
             int64_t ordinal = decoder->frame->pts;
             if (ordinal < 0 || ordinal >= (int64_t)decoder->recording->video.n_packets) continue;
+            if (!is_sound(decoder, (size_t)ordinal)) continue;
             *got = true;
             return LR_OK;
         }
@@ -326,29 +371,41 @@ lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
     return LR_OK;
 }
 
-static bool must_renew(const lri_decoder *decoder)
+/* At an entry where the codec is to be renewed: sets how far the old one goes on. */
+static void plan_renewal(lri_decoder *decoder)
 {
     const lri_video_index *video = &decoder->recording->video;
-    return is_sticky(decoder) && decoder->next > decoder->began && decoder->next < video->n_packets &&
-           (video->packets[decoder->next].flags & (LRI_OPEN | LRI_CLOSED));
+    if (decoder->renew_end != SIZE_MAX || decoder->next >= video->n_packets) return;
+    if (is_sticky(decoder) && decoder->next > decoder->began && is_entry(&video->packets[decoder->next]))
+        decoder->renew_at = decoder->next;
+    if (decoder->next == decoder->renew_at)
+        decoder->renew_end = lri_leading_end(video, decoder->renew_at);
+}
+
+static lr_status renew(lri_decoder *decoder, lr_error *err)
+{
+    size_t entry = decoder->renew_at;
+    decoder->stale = true;
+    if (decoder->next != entry) return lri_decoder_begin(decoder, entry, err);
+    decoder->renewing = decoder->draining = decoder->ended = decoder->stale = false;
+    decoder->renew_at = decoder->renew_end = SIZE_MAX;
+    decoder->began = entry;
+    return reopen_codec(decoder, err);
 }
 
 lr_status lri_decoder_step(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)
 {
     lr_status st = lri_decoder_take(decoder, got, err);
     if (st != LR_OK || *got) return st;
-    if (decoder->renewing) {
-        decoder->renewing = decoder->draining = decoder->ended = false;
-        st = reopen_codec(decoder, err);
-        return st == LR_OK ? lri_decoder_feed(decoder, err) : st;
-    }
+    if (decoder->renewing) return renew(decoder, err);
     if (decoder->ended) return LR_OK;
     if (decoder->draining) {
         decoder->ended = true;
         return LR_OK;
     }
     if (decoder->next >= limit) return lri_decoder_drain(decoder, err);
-    if (must_renew(decoder)) {
+    plan_renewal(decoder);
+    if (decoder->next >= decoder->renew_end) {
         decoder->renewing = true;
         return lri_decoder_drain(decoder, err);
     }

@@ -11,7 +11,11 @@ typedef struct lri_decoder {
     AVFrame *frame;
     AVPacket *packet; /* the next one to feed, where `held` */
     bool held, opened, draining, ended;
-    bool renewing; /* drained to begin afresh at the next entry */
+    bool stale;      /* what the codec decoded may have left wrong settings: it is opened anew */
+    bool always_new; /* set by the owner: a codec of its own for each beginning */
+    bool renewing;   /* drained to go on with a new codec */
+    size_t renew_at; /* the entry where that is to happen; SIZE_MAX: none */
+    size_t renew_end; /* the old codec goes on to here, for the pictures that lead the entry */
     size_t began; /* ordinal where decoding began */
     size_t next;  /* ordinal of the next packet to feed */
     int threads;
@@ -44,6 +48,8 @@ bool lri_decoder_is_suspect(const lri_decoder *decoder);
 bool lri_frame_is_suspect(const lri_decoder *decoder);
 /* Whether a picture behind an open entry in the file is shown before it and may need what came before. */
 bool lri_leads(const lri_video_index *video, size_t entry, size_t ordinal);
+/* Past the pictures that lead an entry; the entry itself where there are none. */
+size_t lri_leading_end(const lri_video_index *video, size_t entry);
 /* Whether bytes are missing somewhere between the start of this packet and the start of the next. */
 bool lri_gap_behind(const lri_video_index *video, size_t ordinal);
 /* The last entry at or before a packet. */

@@ -207,7 +207,7 @@ static void hide_undecodable(lri_video_index *video)
     while (first < video->n_packets && !(video->packets[first].flags & (LRI_OPEN | LRI_CLOSED)))
         first++;
     if (first == video->n_packets) {
-        video->packets[0].flags |= LRI_CLOSED;
+        video->packets[0].flags |= LRI_OPEN;
         video->n_entries = 1;
         return;
     }

@@ -64,6 +64,16 @@ static void drop_before(lri_stream *stream, size_t ordinal)
 
 /* ------------------------------------------------------------------ errors */
 
+/* The segment of a packet, and that of the pictures which lead it: they need it, too. */
+static lr_status examine(lri_stream *stream, size_t ordinal, lr_error *err)
+{
+    const lri_video_index *video = &stream->recording->video;
+    lr_status st = lri_verdicts_examine(&stream->verdicts, ordinal, err);
+    if (st == LR_OK && ordinal + 1 < video->n_packets && lri_leads(video, ordinal, ordinal + 1))
+        st = lri_verdicts_examine(&stream->verdicts, ordinal + 1, err);
+    return st;
+}
+
 /* Examines the segments of all packets that can have raised an error since the last look, which was
  * one packet ago: a codec with n threads has at most n packets under way. */
 static lr_status look_for_errors(lri_stream *stream, lr_error *err)
@@ -73,8 +83,8 @@ static lr_status look_for_errors(lri_stream *stream, lr_error *err)
     const lri_video_index *video = &stream->recording->video;
     size_t fed = decoder->next - 1;
     if (decoder->next > decoder->began && lri_gap_behind(video, fed)) {
-        LR_TRY(lri_verdicts_examine(&stream->verdicts, fed, err));
-        LR_TRY(lri_verdicts_examine(&stream->verdicts, lri_last_entry(video, fed), err));
+        LR_TRY(examine(stream, fed, err));
+        LR_TRY(examine(stream, lri_last_entry(video, fed), err));
     }
     if (!lri_decoder_is_suspect(decoder)) return LR_OK;
     decoder->faults = 0;
@@ -83,7 +93,7 @@ static lr_status look_for_errors(lri_stream *stream, lr_error *err)
     size_t first = decoder->next > under_way ? decoder->next - under_way : 0;
     if (first < decoder->began) first = decoder->began;
     for (size_t i = first; i < decoder->next; i++)
-        LR_TRY(lri_verdicts_examine(&stream->verdicts, i, err));
+        LR_TRY(examine(stream, i, err));
 done:
     return st;
 }
@@ -107,12 +117,34 @@ static lr_status begin(lri_stream *stream, size_t entry, lr_error *err)
     return LR_OK;
 }
 
+/* A codec that has met damage may decode what follows in another way than a new one (headers inside the
+ * stream set it up wrongly). So behind a bad segment it is a new one that goes on: at its entry, or from
+ * there again where errors were noticed late. */
+static lr_status stay_pure(lri_stream *stream, lr_error *err)
+{
+    lri_decoder *decoder = &stream->decoder;
+    size_t from = lri_verdicts_pure_from(&stream->verdicts, decoder->began, decoder->next);
+    if (from == 0 || decoder->renew_at == from) return LR_OK;
+    decoder->stale = true;
+    if (decoder->next > from && from < stream->recording->video.n_packets)
+        return begin(stream, from, err);
+    decoder->renew_at = from;
+    return LR_OK;
+}
+
 /* Where the decoder has to be for this picture: it goes on where it can. */
 static lr_status prepare(lri_stream *stream, size_t ordinal, lr_error *err)
 {
     const lri_video_index *video = &stream->recording->video;
-    if (stream->running && find_queued(stream, ordinal)) return LR_OK;
     size_t entry = lri_entry_of(video, ordinal);
+    size_t from = stream->running
+                      ? lri_verdicts_pure_from(&stream->verdicts, stream->decoder.began, entry)
+                      : 0;
+    if (from > 0) {
+        stream->decoder.stale = true;
+        return begin(stream, stream->recording->options.every_picture ? from : entry, err);
+    }
+    if (stream->running && find_queued(stream, ordinal)) return LR_OK;
     bool passed = pts_of(stream, ordinal) <= stream->given_pts;
     bool skips = entry > stream->decoder.next + nearby(stream) &&
                  !stream->recording->options.every_picture;
@@ -165,8 +197,13 @@ static lr_status pull(lri_stream *stream, size_t limit, bool *got, lr_error *err
     for (*got = false; !*got && !decoder->ended;) {
         LR_TRY(lri_decoder_step(decoder, limit, got, err));
         if (*got && lri_frame_is_suspect(decoder))
-            LR_TRY(lri_verdicts_examine(&stream->verdicts, (size_t)decoder->frame->pts, err));
+            LR_TRY(examine(stream, (size_t)decoder->frame->pts, err));
         LR_TRY(look_for_errors(stream, err));
+        /* A picture of the segment behind a bad one is decoded again. */
+        size_t came = *got ? lri_entry_of(&stream->recording->video, (size_t)decoder->frame->pts) : 0;
+        size_t began = decoder->began;
+        LR_TRY(stay_pure(stream, err));
+        if (*got && decoder->began != began && came >= decoder->began) *got = false;
     }
     if (!*got) goto done;
     if (stream->queued == LRI_QUEUE) drop(stream, 0);
@@ -191,7 +228,8 @@ lr_status lri_stream_fetch(lri_stream *stream, size_t ordinal, size_t wanted, co
             *frame = found;
             goto done;
         }
-        bool got = !decoder->ended && decoder->next <= patience;
+        bool got = !decoder->ended && decoder->next <= patience &&
+                   decoder->began <= lri_entry_of(&stream->recording->video, ordinal);
         if (got) LR_TRY(pull(stream, limit, &got, err));
         if (!got) {
             /* Nothing more comes; a reference that never came was not shown. */

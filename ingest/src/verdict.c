@@ -2,9 +2,6 @@
 
 #include <string.h>
 
-/* An open entry's leading pictures follow it at once in the file; no codec has more of them. */
-#define MOST_LEADING 64
-
 static bool is_entry(const lri_packet *packet)
 {
     return (packet->flags & (LRI_OPEN | LRI_CLOSED)) != 0;
@@ -30,6 +27,7 @@ lr_status lri_verdicts_checker(lri_verdicts *verdicts, lri_decoder **checker, lr
     *checker = &verdicts->checker;
     if (verdicts->checker_open) return LR_OK;
     st = lri_decoder_open(&verdicts->checker, verdicts->recording, 1, err);
+    verdicts->checker.always_new = true;
     if (st == LR_OK) verdicts->checker_open = true;
     else lri_decoder_close(&verdicts->checker);
     return st;
@@ -63,6 +61,20 @@ unsigned lri_verdicts_of(const lri_verdicts *verdicts, size_t ordinal)
     return segment ? segment->flags[ordinal - segment->entry] : 0;
 }
 
+size_t lri_verdicts_pure_from(const lri_verdicts *verdicts, size_t first, size_t end)
+{
+    const lri_video_index *video = &verdicts->recording->video;
+    for (size_t i = place_of(verdicts, end); i-- > 0;) {
+        const lri_segment *segment = &verdicts->segments[i];
+        if (segment->entry < first) break;
+        if (!segment->any_bad || segment->entry >= end) continue;
+        size_t next = segment->entry + 1;
+        while (next < video->n_packets && !is_entry(&video->packets[next])) next++;
+        return next;
+    }
+    return 0;
+}
+
 void lri_verdicts_set_absent(lri_verdicts *verdicts, size_t ordinal)
 {
     lri_segment *segment = find_segment(verdicts, ordinal);
@@ -75,13 +87,7 @@ static size_t segment_end(const lri_video_index *video, size_t entry)
 {
     size_t next = entry + 1;
     while (next < video->n_packets && !is_entry(&video->packets[next])) next++;
-    size_t end = next;
-    if (next == video->n_packets || (video->packets[next].flags & LRI_CLOSED)) return end;
-    for (size_t i = next + 1; i < video->n_packets && i <= next + MOST_LEADING; i++) {
-        if (is_entry(&video->packets[i])) break;
-        if (lri_leads(video, next, i)) end = i + 1;
-    }
-    return end;
+    return next == video->n_packets ? next : lri_leading_end(video, next);
 }
 
 /* ------------------------------------------------------------------ examination */

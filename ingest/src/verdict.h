@@ -31,6 +31,8 @@ void lri_verdicts_free(lri_verdicts *verdicts);
 lr_status lri_verdicts_examine(lri_verdicts *verdicts, size_t ordinal, lr_error *err);
 /* The flags of a picture; 0 where its segment has not been examined. */
 unsigned lri_verdicts_of(const lri_verdicts *verdicts, size_t ordinal);
+/* The entry behind the last segment in [first, end) that is known to be bad; 0 where none is. */
+size_t lri_verdicts_pure_from(const lri_verdicts *verdicts, size_t first, size_t end);
 /* For an examined picture that did not come out even when only what it needs was decoded. */
 void lri_verdicts_set_absent(lri_verdicts *verdicts, size_t ordinal);
 /* The decoder with one thread that examines; opened on first use. */

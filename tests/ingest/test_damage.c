@@ -1,0 +1,408 @@
+/* Damaged files: what is healthy comes out right, what is not is named, and all readers agree. */
+#include "recordings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *dir;
+
+static int make_dir(void **state)
+{
+    (void)state;
+    dir = lrt_temp_dir();
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    lrt_remove_temp_dir(dir);
+    return 0;
+}
+
+static lr_ingest_options at_fps(int64_t num, int threads, bool every_picture)
+{
+    lr_ingest_options options = lr_ingest_defaults();
+    options.fps = (lr_rational){num, 1};
+    options.threads = threads;
+    options.every_picture = every_picture;
+    return options;
+}
+
+/* Closed groups of 25 pictures at 25 a second: second s is packets 25 s .. 25 s + 24. */
+static const lrm_film film = {.encoder = "libx264",
+                              .format = AV_PIX_FMT_YUV420P,
+                              .width = 128,
+                              .height = 96,
+                              .frames = 150,
+                              .rate = {25, 1},
+                              .gop = 25,
+                              .b_frames = 2,
+                              .luma = 30,
+                              .step = 1,
+                              .options = "preset=veryfast;crf=12;x264-params=keyint=25:min-keyint=25:scenecut=0"};
+
+/* Inverts 60 bytes spread over the picture packets of seconds [from, to). */
+static void invert_bytes(const char *path, double from, double to)
+{
+    AVFormatContext *format = NULL;
+    AVPacket *packet = av_packet_alloc();
+    size_t bytes, n = 0;
+    uint8_t *data = lrt_slurp(path, &bytes);
+    size_t *places = malloc(bytes * sizeof *places);
+    assert_true(avformat_open_input(&format, path, NULL, NULL) >= 0);
+    assert_true(avformat_find_stream_info(format, NULL) >= 0);
+    while (av_read_frame(format, packet) >= 0) {
+        double at = (double)packet->pts * av_q2d(format->streams[packet->stream_index]->time_base);
+        if (format->start_time > 0) at -= (double)format->start_time / AV_TIME_BASE;
+        if (at >= from && at < to && packet->pos >= 0)
+            for (int i = 8; i < packet->size; i++) places[n++] = (size_t)packet->pos + (size_t)i;
+        av_packet_unref(packet);
+    }
+    assert_true(n > 60);
+    for (size_t i = 0; i < 60; i++) data[places[i * n / 60]] ^= 0xFF;
+    lrt_write(path, data, bytes);
+    free(places);
+    free(data);
+    av_packet_free(&packet);
+    avformat_close_input(&format);
+}
+
+/* ------------------------------------------------------------------ all readers agree */
+
+static void merge_damage(lr_damage *damage, size_t *count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < *count; i++) {
+        size_t least = i;
+        for (size_t j = i + 1; j < *count; j++)
+            if (damage[j].start < damage[least].start) least = j;
+        lr_damage next = damage[least];
+        damage[least] = damage[i];
+        if (n > 0 && next.start <= damage[n - 1].end) {
+            if (next.end > damage[n - 1].end) damage[n - 1].end = next.end;
+        } else damage[n++] = next;
+    }
+    *count = n;
+}
+
+static void assert_same_damage(const lrm_reading *a, const lrm_reading *b, const char *what)
+{
+    if (a->n_damage != b->n_damage)
+        fail_msg("%s: %zu damaged ranges, not %zu", what, b->n_damage, a->n_damage);
+    for (size_t i = 0; i < a->n_damage; i++)
+        if (a->damage[i].start != b->damage[i].start || a->damage[i].end != b->damage[i].end)
+            fail_msg("%s: damage at %.3f s, not %.3f s", what, lr_time_seconds(b->damage[i].start),
+                     lr_time_seconds(a->damage[i].start));
+}
+
+static void read_in_slices(const lr_recording *recording, lrt_random *random, const lrm_reading *whole,
+                           const char *what)
+{
+    lrm_reading all = {0};
+    for (int64_t first = 0; first < whole->count;) {
+        int64_t end = first + 1 + (int64_t)lrt_below(random, (uint64_t)(whole->count / 3 + 1));
+        lrm_reading part;
+        if (end > whole->count) end = whole->count;
+        lrm_read_frames(recording, first, end, &part);
+        lrm_assert_same_frames(whole, &part, what);
+        all.damage = realloc(all.damage, (all.n_damage + part.n_damage + 1) * sizeof *all.damage);
+        for (size_t i = 0; i < part.n_damage; i++) all.damage[all.n_damage++] = part.damage[i];
+        lrm_free_reading(&part);
+        first = end;
+    }
+    merge_damage(all.damage, &all.n_damage);
+    assert_same_damage(whole, &all, what);
+    lrm_free_reading(&all);
+}
+
+static uint64_t hash_sound(const lr_recording *recording)
+{
+    size_t count;
+    float *samples = lrm_read_sound(recording, &count);
+    uint64_t hash = lrm_hash(samples, count * sizeof *samples);
+    free(samples);
+    return hash;
+}
+
+/* 1, 2 and 8 threads, whole and in slices, with and without the pictures between the grid points. Returns
+ * false when the file cannot be opened, which is the same for all. */
+static bool check_agreement(const char *path, lrt_random *random, const char *name)
+{
+    static const int threads[] = {1, 2, 8};
+    lrm_reading reference = {0}, sparse = {0};
+    uint64_t sound = 0;
+    for (int i = 0; i < 6; i++) {
+        lr_ingest_options options = at_fps(7, threads[i % 3], i < 3);
+        lr_error err = {0};
+        lr_recording *recording;
+        char what[160];
+        (void)snprintf(what, sizeof what, "%s, %d threads, %s", name, options.threads,
+                       options.every_picture ? "every picture" : "only those of the grid");
+        if (lr_recording_open(&recording, path, &options, &err) != LR_OK) {
+            assert_int_equal(i, 0);
+            assert_int_not_equal(err.text[0], '\0');
+            return false;
+        }
+        const lr_timeline *t = lr_recording_timeline(recording);
+        if (t->has_audio) {
+            uint64_t now = hash_sound(recording);
+            if (i > 0 && now != sound) fail_msg("%s: other sound", what);
+            sound = now;
+        }
+        /* A broken time stamp can make the grid absurdly long; the frames are checked elsewhere. */
+        if (t->has_video && t->video.n_frames <= 2000) {
+            lrm_reading whole;
+            lrm_read_frames(recording, 0, t->video.n_frames, &whole);
+            merge_damage(whole.damage, &whole.n_damage);
+            const lrm_reading *same = i < 3 ? &reference : &sparse;
+            if (i > 0) lrm_assert_same_frames(&reference, &whole, what);
+            if (i % 3 > 0) assert_same_damage(same, &whole, what);
+            read_in_slices(recording, random, &whole, what);
+            if (i == 0) reference = whole;
+            else if (i == 3) sparse = whole;
+            else lrm_free_reading(&whole);
+        }
+        lr_recording_close(recording);
+    }
+    lrm_free_reading(&reference);
+    lrm_free_reading(&sparse);
+    return true;
+}
+
+/* ------------------------------------------------------------------ one bad second */
+
+static void check_bad_second(const char *muxer)
+{
+    char *path = lrt_path(dir, "bad-second");
+    lrt_random random;
+    lrm_reading healthy, damaged;
+    lrt_random_init(&random, 3);
+    lrm_record(path, muxer, &film, NULL);
+    lr_ingest_options options = at_fps(5, 2, true);
+    lr_recording *recording = lrm_open(path, &options);
+    lrm_read_frames(recording, 0, 30, &healthy);
+    assert_int_equal(healthy.n_damage, 0);
+    lr_recording_close(recording);
+
+    invert_bytes(path, 2, 3);
+    recording = lrm_open(path, &options);
+    lrm_read_frames(recording, 0, 30, &damaged);
+    assert_int_equal(damaged.n_damage, 1);
+    /* Some byte of the first pictures of the second is hit; nothing outside of it may be named. */
+    assert_in_range(damaged.damage[0].start, 2 * LR_TIME_SECOND, 2 * LR_TIME_SECOND + LR_TIME_SECOND / 2);
+    assert_int_equal(damaged.damage[0].end, 3 * LR_TIME_SECOND);
+    assert_int_equal(damaged.damage[0].stream, LR_STREAM_VIDEO);
+    for (int k = 0; k < 30; k++) {
+        bool outside = k < 10 || k >= 15;
+        if (outside && healthy.hash[k] != damaged.hash[k])
+            fail_msg("%s: frame %d is healthy but not right", muxer, k);
+        if (outside) assert_false(damaged.substituted[k]);
+        /* A stand-in is a healthy picture from before. */
+        if (damaged.substituted[k]) assert_true(damaged.pts[k] <= damaged.damage[0].start);
+    }
+    assert_true(damaged.substituted[14]);
+    lr_recording_close(recording);
+    assert_true(check_agreement(path, &random, muxer));
+    lrm_free_reading(&healthy);
+    lrm_free_reading(&damaged);
+    free(path);
+}
+
+static void test_a_damaged_second_is_named_and_the_rest_is_right(void **state)
+{
+    (void)state;
+    check_bad_second("mp4");
+    check_bad_second("matroska");
+    check_bad_second("mpegts");
+}
+
+/* ------------------------------------------------------------------ cut off */
+
+static void check_cut(const char *muxer, int percent)
+{
+    lrm_track track = {.encoder = "aac", .rate = 48000, .channels = 1, .ms = 6000};
+    char *path = lrt_path(dir, "cut");
+    lrm_reading healthy, rest;
+    size_t bytes, n_sound, n_rest;
+    lrm_record(path, muxer, &film, &track);
+    lr_ingest_options options = at_fps(5, 1, true);
+    lr_recording *recording = lrm_open(path, &options);
+    assert_false(lr_recording_timeline(recording)->truncated);
+    lrm_read_frames(recording, 0, 30, &healthy);
+    float *sound = lrm_read_sound(recording, &n_sound);
+    lr_recording_close(recording);
+    uint8_t *data = lrt_slurp(path, &bytes);
+    lrt_write(path, data, bytes * (size_t)percent / 100);
+    free(data);
+
+    recording = lrm_open(path, &options);
+    const lr_timeline *t = lr_recording_timeline(recording);
+    if (strcmp(muxer, "mpegts") != 0) {
+        assert_true(t->truncated);
+        assert_true(t->n_warnings > 0);
+    }
+    assert_in_range(t->video.n_frames, 30 * percent / 100 - 4, 30 * percent / 100 + 3);
+    lrm_read_frames(recording, 0, t->video.n_frames, &rest);
+    /* The last may hang on a packet that is cut. */
+    for (int64_t k = 0; k + 1 < rest.count; k++) assert_int_equal(rest.hash[k], healthy.hash[k]);
+    float *rest_sound = lrm_read_sound(recording, &n_rest);
+    assert_true(n_rest > n_sound / 100 * (size_t)(percent - 15) && n_rest < n_sound);
+    /* Without the last frame, and the resampler's reach. */
+    assert_memory_equal(sound, rest_sound, (n_rest - 1024) * sizeof *sound);
+    lr_recording_close(recording);
+    free(sound);
+    free(rest_sound);
+    lrm_free_reading(&healthy);
+    lrm_free_reading(&rest);
+    free(path);
+}
+
+static void test_a_cut_file_gives_what_it_holds(void **state)
+{
+    (void)state;
+    for (int percent = 35; percent < 100; percent += 20) {
+        check_cut("matroska", percent);
+        check_cut("mpegts", percent);
+    }
+}
+
+/* ------------------------------------------------------------------ sound */
+
+static void check_bad_sound(const char *encoder, const char *muxer)
+{
+    lrm_track track = {.encoder = encoder, .rate = 48000, .channels = 1, .ms = 5000};
+    char *path = lrt_path(dir, "bad-sound");
+    size_t bytes, n_healthy, n_damaged;
+    lrm_record(path, muxer, NULL, &track);
+    lr_recording *recording = lrm_open(path, NULL);
+    float *healthy = lrm_read_sound(recording, &n_healthy);
+    lr_recording_close(recording);
+    uint8_t *data = lrt_slurp(path, &bytes);
+    for (size_t i = bytes / 2; i < bytes / 2 + bytes / 40; i++) data[i] ^= (uint8_t)(0x5A + i);
+    lrt_write(path, data, bytes);
+    free(data);
+    recording = lrm_open(path, NULL);
+    float *damaged = lrm_read_sound(recording, &n_damaged);
+    assert_int_equal(n_damaged, n_healthy);
+    /* Nothing has moved: the first and the last third are as they were. */
+    size_t third = n_healthy / 3;
+    assert_memory_equal(healthy, damaged, third * sizeof *healthy);
+    assert_memory_equal(healthy + 2 * third, damaged + 2 * third, (n_healthy - 2 * third) * sizeof *healthy);
+    lr_recording_close(recording);
+    free(healthy);
+    free(damaged);
+    free(path);
+}
+
+static void test_damaged_sound_moves_nothing(void **state)
+{
+    (void)state;
+    check_bad_sound("aac", "mp4");
+    check_bad_sound("pcm_s16le", "wav");
+    check_bad_sound("flac", "matroska");
+}
+
+/* ------------------------------------------------------------------ anything at all */
+
+typedef struct shape {
+    const char *encoder, *muxer, *options;
+    enum AVPixelFormat format;
+    bool sound;
+    int b_frames;
+} shape;
+
+static const shape shapes[] = {
+    {"libx264", "mp4", "preset=veryfast", AV_PIX_FMT_YUV420P, true, 2},
+    {"libx264", "mpegts", "preset=veryfast", AV_PIX_FMT_YUV420P, false, 3},
+    {"libx265", "matroska",
+     "preset=ultrafast;x265-params=open-gop=1:bframes=4:keyint=12:pools=1:frame-threads=1:log-level=0",
+     AV_PIX_FMT_YUV420P, false, 4},
+    {"mpeg2video", "mpegts", NULL, AV_PIX_FMT_YUV420P, true, 2},
+    {"mpeg4", "avi", NULL, AV_PIX_FMT_YUV420P, false, 2},
+    {"libvpx", "webm", "deadline=realtime", AV_PIX_FMT_YUV420P, false, 0},
+    {"libvpx-vp9", "webm", "deadline=realtime;cpu-used=8", AV_PIX_FMT_YUV420P, false, 0},
+    {"mjpeg", "avi", NULL, AV_PIX_FMT_YUVJ420P, false, 0},
+    {"ffv1", "matroska", "level=3", AV_PIX_FMT_YUV420P, false, 0},
+};
+
+static uint8_t *damage_bytes(uint8_t *data, size_t *bytes, lrt_random *random, const char **kind)
+{
+    size_t at = (size_t)lrt_below(random, *bytes), length = 1 + (size_t)lrt_below(random, 5000);
+    if (length > *bytes - at) length = *bytes - at;
+    switch (lrt_below(random, 6)) {
+    case 0:
+        *kind = "flipped bits";
+        for (int i = 0; i < 4; i++)
+            data[lrt_below(random, *bytes)] ^= (uint8_t)(1u << lrt_below(random, 8));
+        break;
+    case 1:
+        *kind = "random bytes";
+        for (int i = 0; i < 100; i++) data[lrt_below(random, *bytes)] = (uint8_t)lrt_next(random);
+        break;
+    case 2:
+        *kind = "a cut";
+        *bytes = at + 1;
+        break;
+    case 3:
+        *kind = "zeros";
+        memset(data + at, 0, length);
+        break;
+    case 4:
+        *kind = "missing bytes";
+        memmove(data + at, data + at + length, *bytes - at - length);
+        *bytes -= length;
+        break;
+    default:
+        *kind = "a broken header";
+        for (int i = 0; i < 4; i++)
+            data[lrt_below(random, *bytes < 1500 ? *bytes : 1500)] = (uint8_t)lrt_next(random);
+        break;
+    }
+    return data;
+}
+
+/* LR_SWEEP: damages of each kind of file; 3 by default. */
+static void test_any_damage_ends_and_all_readers_agree(void **state)
+{
+    (void)state;
+    const char *wish = getenv("LR_SWEEP");
+    int rounds = wish ? atoi(wish) : 3;
+    lrt_random random;
+    lrt_random_init(&random, 4);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        lrm_film f = film;
+        lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 2, .ms = 2000};
+        char *path = lrt_path(dir, "sweep");
+        f.encoder = shapes[s].encoder;
+        f.options = shapes[s].options;
+        f.format = shapes[s].format;
+        f.b_frames = shapes[s].b_frames;
+        f.gop = 12;
+        f.frames = 60;
+        for (int i = 0; i < rounds; i++) {
+            const char *kind;
+            char name[128];
+            size_t bytes;
+            lrm_record(path, shapes[s].muxer, &f, shapes[s].sound ? &track : NULL);
+            uint8_t *data = damage_bytes(lrt_slurp(path, &bytes), &bytes, &random, &kind);
+            lrt_write(path, data, bytes);
+            free(data);
+            (void)snprintf(name, sizeof name, "%s in %s with %s (round %d)", f.encoder,
+                           shapes[s].muxer, kind, i);
+            (void)check_agreement(path, &random, name);
+        }
+        free(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_damaged_second_is_named_and_the_rest_is_right),
+        cmocka_unit_test(test_a_cut_file_gives_what_it_holds),
+        cmocka_unit_test(test_damaged_sound_moves_nothing),
+        cmocka_unit_test(test_any_damage_ends_and_all_readers_agree),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
