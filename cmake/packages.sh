@@ -9,7 +9,10 @@ LR_BUILD_PACKAGES=(
 )
 LR_TEST_PACKAGES=(
     libcmocka-dev ffmpeg jq
-    libopenmpi-dev openmpi-bin libmpich-dev mpich
+    libopenmpi-dev openmpi-bin libmpich-dev mpich slurm-wlm munge
+)
+LR_FUZZ_PACKAGES=(
+    clang libclang-rt-dev llvm
 )
 
 # lr_install_packages NAME...: installs what is missing; with nothing to install it needs no rights

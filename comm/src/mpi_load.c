@@ -127,10 +127,20 @@ static lr_status load(lr_mpi mpi, lr_world_wire *out, lr_error *err)
 
 /* ------------------------------------------------------------------ opening */
 
+/* Under srun without PMIx, Open MPI ends the process while it starts; and MPICH would find itself alone
+ * without PMI, which shows later. */
+static bool would_end(const lr_launch *launch, lr_mpi mpi)
+{
+    return mpi == LR_MPI_OPENMPI && launch->launcher && launch->mpi != mpi &&
+           strncmp(launch->launcher, "srun", 4) == 0;
+}
+
 static lr_status choose(const lr_launch *launch, lr_mpi *mpi, lr_error *err)
 {
-    if (*mpi != LR_MPI_AUTO) return LR_OK;
-    *mpi = launch->mpi;
+    if (*mpi == LR_MPI_AUTO) *mpi = launch->mpi;
+    if (would_end(launch, *mpi))
+        return lr_fail(err, LR_E_USAGE, "%s started %d tasks, but %s cannot work under it; %s",
+                       launch->launcher, launch->tasks, titles[*mpi], ways[*mpi]);
     if (*mpi != LR_MPI_AUTO) return LR_OK;
     if (!launch->launcher)
         return lr_fail(err, LR_E_USAGE, "there is no launcher: MPI ranks are started by mpirun or srun");

@@ -18,7 +18,7 @@ rank_process() {
     local pid name
     while read -r pid name; do
         [ "$name" = longreel ] || continue
-        grep -qzxE "(OMPI_COMM_WORLD_RANK|PMI_RANK|PMIX_RANK)=$1" "/proc/$pid/environ" && echo "$pid"
+        grep -qzxE "(OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID)=$1" "/proc/$pid/environ" && echo "$pid"
     done < <(marked_processes) | head -n 1
 }
 
