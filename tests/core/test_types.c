@@ -51,13 +51,13 @@ static void test_dtypes_have_safetensors_names_and_sizes(void **state)
         const char *name;
         size_t size;
     } cases[] = {{LR_F32, "F32", 4}, {LR_F64, "F64", 8}, {LR_BF16, "BF16", 2}, {LR_F16, "F16", 2},
-                 {LR_I32, "I32", 4}, {LR_I64, "I64", 8}, {LR_U8, "U8", 1}};
+                 {LR_I16, "I16", 2}, {LR_I32, "I32", 4}, {LR_I64, "I64", 8}, {LR_U8, "U8", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_string_equal(lr_dtype_name(cases[i].dtype), cases[i].name);
         assert_int_equal(lr_dtype_size(cases[i].dtype), cases[i].size);
     }
-    assert_string_equal(lr_dtype_name((lr_dtype)7), "unknown");
-    assert_int_equal(lr_dtype_size((lr_dtype)7), 0);
+    assert_string_equal(lr_dtype_name((lr_dtype)(LR_U8 + 1)), "unknown");
+    assert_int_equal(lr_dtype_size((lr_dtype)(LR_U8 + 1)), 0);
 }
 
 int main(void)
