@@ -55,7 +55,8 @@ class Longreel:
         report = self.bench(tokens, passes, "--no-vision")
         row = report["backbone"][0]
         return {"seconds": row["seconds_median"], "processor": row["processor_seconds"],
-                "memory": row["memory_bytes"], "rss": report["peak_rss_bytes"], "gflops": row["gflops"], "share": row["share_of_peak"]}
+                "memory": row["memory_bytes"], "rss": report["peak_rss_bytes"], "gflops": row["gflops"],
+                "share": row["share_of_peak"]}
 
     def vision(self, passes):
         report = self.bench(1, passes, "--picture", "%dx%d" % PICTURE)
