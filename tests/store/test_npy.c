@@ -104,12 +104,58 @@ static void test_npy_survives_any_damage(void **state) {
     lrt_remove_temp_dir(dir);
 }
 
+/* A file with this header's text, which is taken as it is, and some values. */
+static lr_status open_with_header(const char *path, const char *text, size_t value_bytes, lr_error *err) {
+    unsigned char file[512] = "\x93NUMPY\x01";
+    size_t length = strlen(text);
+    lr_npy npy;
+    file[8] = (unsigned char)length;
+    memcpy(file + 10, text, length);
+    lrt_write(path, file, 10 + length + value_bytes);
+    lr_status st = lr_npy_open(&npy, path, err);
+    if (st == LR_OK) lr_npy_close(&npy);
+    return st;
+}
+
+static void test_npy_whose_values_are_not_aligned_is_refused(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "a.npy"), text[128];
+    for (size_t spaces = 0; spaces < 16; spaces++) {
+        lr_error err = {0};
+        int n = snprintf(text, sizeof text, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }%*s",
+                         (int)spaces, "");
+        lr_status st = open_with_header(path, text, 16, &err);
+        assert_int_equal(st, (10 + (size_t)n) % 8 == 0 ? LR_OK : LR_E_FORMAT);
+    }
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+static void test_npy_with_a_shape_that_is_none_is_refused(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"(-1,)", "(0, -3)", "(+4,)", "(4", "(4,", "(18446744073709551616,)",
+                                         "(0x4,)", "(,4)", "(1,1,1,1,1,1,1,1,4)"};
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "a.npy"), text[128];
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        lr_error err = {0};
+        (void)snprintf(text, sizeof text, "{'descr': '|u1', 'fortran_order': False, 'shape': %s}", shapes[i]);
+        for (size_t bytes = 0; bytes <= 4; bytes += 4) {
+            lr_error_clear(&err);
+            assert_int_equal(open_with_header(path, text, bytes, &err), LR_E_FORMAT);
+        }
+    }
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_npy_reads_back_what_was_written),
         cmocka_unit_test(test_npy_header_is_the_published_one),
         cmocka_unit_test(test_npy_with_too_few_or_too_many_values_is_refused),
         cmocka_unit_test(test_npy_survives_any_damage),
+        cmocka_unit_test(test_npy_whose_values_are_not_aligned_is_refused),
+        cmocka_unit_test(test_npy_with_a_shape_that_is_none_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
