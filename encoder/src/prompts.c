@@ -4,6 +4,9 @@
 
 #include "model.h"
 
+/* Each is compared with all before it. */
+#define MOST_PROMPTS 1024
+
 static lr_status set_prompt(lr_model *model, const char *task, const char *text, lr_error *err)
 {
     for (size_t i = 0; i < model->n_prompts; i++)
@@ -48,6 +51,9 @@ lr_status lr_model_load_prompts(lr_model *model, lr_error *err)
     lr_config_top(&top, document, path);
     LR_TRY(lr_config_child(&top, "prompts", &prompts, &present, err));
     if (!present) goto done;
+    if (json_object_size(prompts.object) > MOST_PROMPTS)
+        LR_FAIL(LR_E_MODEL, "%s: %zu prompts; a model has at most %d", path,
+                json_object_size(prompts.object), MOST_PROMPTS);
     json_object_foreach((json_t *)(uintptr_t)prompts.object, key, value) {
         const char *text = NULL;
         LR_TRY(lr_config_text(&prompts, key, "", &text, err));

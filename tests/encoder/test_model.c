@@ -287,6 +287,29 @@ static void test_prompts_are_the_checkpoints_own(void **state)
     lrt_remove_temp_dir(dir);
 }
 
+static void test_more_prompts_than_a_model_has_are_refused(void **state)
+{
+    (void)state;
+    char *dir = copy_of("textonly"), *path = lrt_path(dir, "config_sentence_transformers.json");
+    json_t *prompts = json_object();
+    for (int i = 0; i <= 1024; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "%d", i);
+        assert_int_equal(json_object_set_new(prompts, key, json_string("x")), 0);
+    }
+    json_t *document = json_pack("{s:o}", "prompts", prompts);
+    (void)unlink(path);
+    assert_int_equal(json_dump_file(document, path, 0), 0);
+    json_decref(document);
+    lr_error err = {0};
+    lr_model *model = NULL;
+    const lr_model_options options = {.kernels = fixture_kernels(LR_ISA_AUTO)};
+    assert_int_equal(lr_model_open(&model, dir, &options, &err), LR_E_MODEL);
+    assert_non_null(strstr(err.text, "1025 prompts"));
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
 /* ------------------------------------------------------------------ tensors */
 
 /* The fixture's tensors with one changed, written as the directory's model.safetensors. */
@@ -512,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_a_model_describes_itself),
         cmocka_unit_test(test_a_model_without_towers_opens_and_says_so),
         cmocka_unit_test(test_prompts_are_the_checkpoints_own),
+        cmocka_unit_test(test_more_prompts_than_a_model_has_are_refused),
         cmocka_unit_test(test_wrong_tensors_are_named_with_both_shapes),
         cmocka_unit_test(test_attention_biases_are_added_where_the_config_says_so),
         cmocka_unit_test(test_open_survives_each_failed_allocation),
