@@ -1,9 +1,10 @@
 #!/bin/bash
 # Builds Longreel and runs all of its tests: optimised, with the address and undefined behaviour
-# sanitizers, with the thread sanitizer, and the command line's. The last line is
-# "N passed, N failed"; the exit status is 0 when nothing failed.
+# sanitizers, with the thread sanitizer, the command line's, and a fixed number of executions of each
+# fuzz target (tests/fuzz). The last line is "N passed, N failed"; the exit status is 0 when nothing
+# failed.
 #
-#   tests/run.sh [release] [asan] [tsan] [cli]     (default: all)
+#   tests/run.sh [release] [asan] [tsan] [cli] [fuzz]     (default: all)
 #
 # LR_BUILD_DIR (default build/) holds one directory a configuration; LR_JOBS is the number of jobs.
 set -uo pipefail
@@ -31,8 +32,10 @@ attribute() {
 
 # build PRESET: false when it does not build.
 build() {
+    local target=()
+    [ "$1" != fuzz ] || target=(--target fuzz)
     echo "== $1: build"
-    lr_configure "$1" "$build_dir/$1" && cmake --build "$build_dir/$1" -j "$jobs"
+    lr_configure "$1" "$build_dir/$1" && cmake --build "$build_dir/$1" -j "$jobs" "${target[@]}"
 }
 
 # run_ctest PRESET [CTEST ARGUMENT...]
@@ -88,13 +91,21 @@ run_cli() {
     done
 }
 
+run_fuzz() {
+    if lr_install_packages "${LR_FUZZ_PACKAGES[@]}"; then
+        run_ctest fuzz -L '^fuzz$'
+    else
+        note_failure "fuzz: packages"
+    fi
+}
+
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(release asan tsan cli)
+[ ${#wanted[@]} -gt 0 ] || wanted=(release asan tsan cli fuzz)
 for what in "${wanted[@]}"; do
     case $what in
-    release | asan | tsan | cli) ;;
+    release | asan | tsan | cli | fuzz) ;;
     *)
-        echo "usage: tests/run.sh [release] [asan] [tsan] [cli]" >&2
+        echo "usage: tests/run.sh [release] [asan] [tsan] [cli] [fuzz]" >&2
         exit 2
         ;;
     esac
@@ -108,6 +119,7 @@ for what in "${wanted[@]}"; do
     case $what in
     release) run_ctest release ;;
     asan | tsan) run_ctest "$what" -LE '^slow$' ;;
+    fuzz) run_fuzz ;;
     cli) run_cli ;;
     esac
 done
