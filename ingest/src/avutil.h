@@ -66,6 +66,9 @@ typedef struct lri_source {
 lr_status lri_source_open(lri_source *source, const char *path, lr_cancel *cancel, lr_error *err);
 /* Opens the demuxer and finds the streams. */
 lr_status lri_source_demux(lri_source *source, lr_error *err);
+/* Discards all streams but `stream`; and `other` (-1: none), which the index saw too, only where the
+ * packets of one do not depend on whether the other is read. */
+void lri_source_keep(lri_source *source, int stream, int other);
 /* The next packet of one of the streams that are not discarded, into source->packet; *got false at
  * the end of what can be read. */
 lr_status lri_source_read(lri_source *source, bool *got, lr_error *err);

@@ -68,14 +68,7 @@ static lr_status open_source(lri_decoder *decoder, lr_error *err)
     AVFormatContext *format = decoder->source.format;
     if (recording->video.stream >= (int)format->nb_streams)
         return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
-    /* Where time stamps wrap, libav unwraps them by the first packet of any stream: the same streams
-     * as for the index must be read. */
-    bool keep_sound = (format->iformat->flags & AVFMT_TS_DISCONT) != 0;
-    for (unsigned i = 0; i < format->nb_streams; i++) {
-        bool wanted = (int)i == recording->video.stream ||
-                      (keep_sound && (int)i == recording->audio.stream);
-        if (!wanted) format->streams[i]->discard = AVDISCARD_ALL;
-    }
+    lri_source_keep(&decoder->source, recording->video.stream, recording->audio.stream);
     decoder->next = 0;
     decoder->held = false;
     return LR_OK;
@@ -132,7 +125,8 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
      * is really wrong is marked, and found out. */
     c->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
     c->thread_count = is_guessing(codec->id) ? 1 : decoder->threads;
-    c->thread_type = FF_THREAD_FRAME | FF_THREAD_SLICE;
+    /* Whole pictures: which errors a codec notices depends on how it divides one. */
+    c->thread_type = FF_THREAD_FRAME;
     code = avcodec_open2(c, codec, NULL);
     if (code < 0)
         return lri_av_fail(err, code, LR_E_UNSUPPORTED, "%s: stream %d (%s) cannot be decoded",

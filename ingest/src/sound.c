@@ -68,11 +68,7 @@ lr_status lr_sound_reader_open(lr_sound_reader **out, const lr_recording *record
     AVFormatContext *format = reader->source.format;
     if (recording->audio.stream >= (int)format->nb_streams)
         LR_FAIL(LR_E_IO, "%s: changed while it was read", recording->path);
-    bool keep_pictures = (format->iformat->flags & AVFMT_TS_DISCONT) != 0;
-    for (unsigned i = 0; i < format->nb_streams; i++)
-        if ((int)i != recording->audio.stream &&
-            !(keep_pictures && (int)i == recording->video.stream))
-            format->streams[i]->discard = AVDISCARD_ALL;
+    lri_source_keep(&reader->source, recording->audio.stream, recording->video.stream);
     LR_TRY(open_codec(reader, err));
     *out = reader;
 done:

@@ -171,6 +171,21 @@ lr_status lri_source_demux(lri_source *source, lr_error *err)
     return LR_OK;
 }
 
+/* Elsewhere it may: time stamps that wrap are unwrapped by the first packet of any stream, and a demuxer
+ * that has lost its place looks for it in another way when it skips what is discarded. */
+static bool streams_are_apart(const AVInputFormat *format)
+{
+    return strncmp(format->name, "mov", 3) == 0 || strncmp(format->name, "matroska", 8) == 0;
+}
+
+void lri_source_keep(lri_source *source, int stream, int other)
+{
+    AVFormatContext *format = source->format;
+    if (streams_are_apart(format->iformat)) other = -1;
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if ((int)i != stream && (int)i != other) format->streams[i]->discard = AVDISCARD_ALL;
+}
+
 lr_status lri_source_read(lri_source *source, bool *got, lr_error *err)
 {
     *got = false;

@@ -124,7 +124,8 @@ static lr_status stay_pure(lri_stream *stream, lr_error *err)
 {
     lri_decoder *decoder = &stream->decoder;
     size_t from = lri_verdicts_pure_from(&stream->verdicts, decoder->began, decoder->next);
-    if (from == 0 || decoder->renew_at == from) return LR_OK;
+    /* One renewal after the other: this is asked again after each packet. */
+    if (from == 0 || decoder->renew_at == from || decoder->renew_end != SIZE_MAX) return LR_OK;
     decoder->stale = true;
     if (decoder->next > from && from < stream->recording->video.n_packets)
         return begin(stream, from, err);
