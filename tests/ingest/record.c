@@ -225,6 +225,13 @@ static int write_samples(writer *w, int64_t from)
     return (int)count;
 }
 
+static bool index_first;
+
+void lrm_index_first(bool wanted)
+{
+    index_first = wanted;
+}
+
 void lrm_record(const char *path, const char *muxer, const lrm_film *film, const lrm_track *track)
 {
     writer w = {.film = film, .track = track};
@@ -239,6 +246,7 @@ void lrm_record(const char *path, const char *muxer, const lrm_film *film, const
     AVDictionary *options = NULL;
     ok(av_dict_set(&options, "mpegts_flags", "resend_headers", 0), "options");
     ok(av_dict_set(&options, "muxdelay", "0", 0), "options");
+    if (index_first) ok(av_dict_set(&options, "movflags", "faststart", 0), "options");
     ok(avformat_write_header(w.format, &options), path);
     av_dict_free(&options);
     int n_frames = film ? film->frames : 0, n = 0;

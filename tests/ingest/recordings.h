@@ -42,6 +42,9 @@ typedef struct lrm_track {
     bool noise;        /* instead of the tones */
 } lrm_track;
 
+/* An option of the muxers that write a file's index at its start, for the files recorded from now on. */
+void lrm_index_first(bool wanted);
+
 /* Either may be NULL. `muxer`: libav's name. */
 void lrm_record(const char *path, const char *muxer, const lrm_film *film, const lrm_track *track);
 /* The file without the packets of stream `stream` numbered [first, end). */

@@ -22,10 +22,15 @@ static int remove_dir(void **state)
     return 0;
 }
 
+/* The gaps of *info go with the recording: the first one is in `first_gap`. */
+static lr_time first_gap[2];
+
 static float *read_track(const char *path, lr_audio_info *info, size_t *count)
 {
     lr_recording *recording = lrm_open(path, NULL);
     *info = lr_recording_timeline(recording)->audio;
+    if (info->n_gaps > 0) memcpy(first_gap, info->gaps[0], sizeof first_gap);
+    info->gaps = NULL;
     float *samples = lrm_read_sound(recording, count);
     lr_recording_close(recording);
     return samples;
@@ -138,8 +143,8 @@ static void check_hole(const char *encoder, const char *muxer, int rate, int64_t
     lrm_record(path, muxer, NULL, &track);
     float *samples = read_track(path, &info, &count);
     assert_int_equal(info.n_gaps, 1);
-    int64_t gap_ms[2] = {info.gaps[0][0] / (LR_TIME_SECOND / 1000),
-                         info.gaps[0][1] / (LR_TIME_SECOND / 1000)};
+    int64_t gap_ms[2] = {first_gap[0] / (LR_TIME_SECOND / 1000),
+                         first_gap[1] / (LR_TIME_SECOND / 1000)};
     assert_in_range(gap_ms[0] + slack, from, from + 2 * slack);
     assert_in_range(gap_ms[1] + slack, to, to + 2 * slack);
     assert_silent(samples, count, gap_ms[0] + 1, gap_ms[1] - 1);
