@@ -316,7 +316,8 @@ lr_status lr_sound_reader_read(lr_sound_reader *reader, float *samples, size_t c
     float unwanted[1024];
     int64_t made;
     *count = 0;
-    while (reader->position < reader->first && reader->first < reader->end) {
+    if (reader->first >= reader->end) return LR_OK; /* the part wanted lies behind the sound */
+    while (reader->position < reader->first) {
         LR_TRY(lr_cancel_check(reader->recording->options.cancel, err));
         LR_TRY(produce(reader, unwanted, least(1024, reader->first - reader->position), &made, err));
     }

@@ -1,6 +1,7 @@
 /* Any bytes as a .safetensors file, alone or as the shards of an index. The first byte: even, the rest is
  * one file; odd, the next two are the length of model.safetensors.index.json, which follows, and the
- * rest is the shard "a.safetensors"; "b.safetensors" is a good one with the tensors "x" and "y". */
+ * rest is the shard "a.safetensors"; "b.safetensors" is a good one with the tensors "x" and "y". With its
+ * second bit, the file's own length of its header is made to fit, so that longer and shorter ones get read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,9 @@ static void make_seeds(void)
                                 "\"y\": \"b.safetensors\"}}";
     size_t bytes;
     char *file = fz_slurp(fz_path("shards/b.safetensors"), &bytes);
-    uint8_t head[3 + sizeof index] = {1, sizeof index - 1, 0};
+    uint8_t head[3 + sizeof index] = {3, sizeof index - 1, 0};
     memcpy(head + 3, index, sizeof index - 1);
-    fz_seed("single", "", 1, file, bytes);
+    fz_seed("single", "\2", 1, file, bytes);
     fz_seed("shards", head, 3 + sizeof index - 1, file, bytes);
     free(file);
 }
@@ -110,24 +111,44 @@ static void look_at(lr_checkpoint *checkpoint, lr_status st, const lr_error *err
     lr_checkpoint_close(checkpoint);
 }
 
+/* To the last "}}". */
+static void fit_header(uint8_t *file, size_t bytes)
+{
+    size_t end = 0;
+    for (size_t i = 9; i < bytes; i++)
+        if (file[i] == '}' && file[i - 1] == '}') end = i + 1;
+    for (size_t i = 0; end > 0 && i < 8; i++) file[i] = (uint8_t)((uint64_t)(end - 8) >> (8 * i));
+}
+
+static void write_file(const char *name, const uint8_t *data, size_t bytes, bool fit)
+{
+    uint8_t *file = malloc(bytes + 1);
+    FZ_CHECK(file);
+    memcpy(file, data, bytes);
+    if (fit) fit_header(file, bytes);
+    (void)fz_write(name, file, bytes);
+    free(file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     lr_error err = {0};
     lr_checkpoint *checkpoint = NULL;
     fz_bytes in = {data, size};
-    bool sharded = fz_take(&in, 1) % 2 == 1;
+    uint64_t mode = fz_take(&in, 1);
+    bool sharded = mode & 1, fit = mode & 2;
     fz_begin();
     if (sharded) {
         size_t index = (size_t)fz_take(&in, 2);
         if (index > in.left) index = in.left;
         (void)fz_write("shards/config.json", "{}", 2);
         (void)fz_write("shards/model.safetensors.index.json", in.at, index);
-        (void)fz_write("shards/a.safetensors", in.at + index, in.left - index);
+        write_file("shards/a.safetensors", in.at + index, in.left - index, fit);
         lr_status st = lr_checkpoint_open(&checkpoint, fz_path("shards"), &err);
         look_at(checkpoint, st, &err);
     } else {
-        const char *path = fz_write("model.safetensors", in.at, in.left);
-        lr_status st = lr_checkpoint_open_file(&checkpoint, path, &err);
+        write_file("model.safetensors", in.at, in.left, fit);
+        lr_status st = lr_checkpoint_open_file(&checkpoint, fz_path("model.safetensors"), &err);
         look_at(checkpoint, st, &err);
     }
     fz_end(((size_t)1 << 20) + 256 * size);

@@ -21,7 +21,8 @@ static const char *const names[] = {"manifest.json",  "recording.npy", "segments
                                     "tokens.safetensors"};
 #define N_NAMES (sizeof names / sizeof *names)
 
-enum { MAKE_HASHES_FIT = 1, REPOOL = 2, SEARCH = 4 };
+/* FRAME: the length in front of a header is made to fit, so that longer and shorter headers get read. */
+enum { MAKE_HASHES_FIT = 1, REPOOL = 2, SEARCH = 4, FRAME = 8 };
 
 static struct content {
     char *data;
@@ -42,12 +43,25 @@ static void make_seeds(void)
     for (size_t n = 0; n < N_NAMES; n++) {
         char name[64];
         (void)snprintf(name, sizeof name, "%s", names[n]);
-        const uint8_t head[2] = {(uint8_t)n, MAKE_HASHES_FIT | REPOOL | SEARCH};
+        const uint8_t head[2] = {(uint8_t)n, MAKE_HASHES_FIT | REPOOL | SEARCH | FRAME};
         fz_seed(name, head, sizeof head, originals[n].data, originals[n].bytes);
     }
 }
 
-/* ------------------------------------------------------------------ hashes that fit */
+/* ------------------------------------------------------------------ what is made to fit */
+
+/* .npy: two bytes, from there to the end of the line; safetensors: eight, to the last "}}". */
+static void fit_header(size_t name, uint8_t *file, size_t bytes)
+{
+    size_t first = name == 6 ? 0 : 8, width = name == 6 ? 8 : 2, end = 0;
+    bool framed = strstr(names[name], ".npy") || name == 6;
+    for (size_t i = first + width; framed && i < bytes && (name == 6 || end == 0); i++) {
+        if (name != 6 && file[i] == '\n') end = i + 1;
+        if (name == 6 && file[i] == '}' && file[i - 1] == '}') end = i + 1;
+    }
+    for (size_t i = 0; end > 0 && i < width; i++)
+        file[first + i] = (uint8_t)((uint64_t)(end - first - width) >> (8 * i));
+}
 
 static json_t *entry_of(const void *data, size_t bytes)
 {
@@ -223,10 +237,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fz_bytes in = {data, size};
     size_t name = fz_take(&in, 1) % N_NAMES;
     uint64_t what = fz_take(&in, 1);
-    const struct content *manifest = &originals[0], given = {(char *)(uintptr_t)in.at, in.left};
+    uint8_t *file = malloc(in.left + 1);
+    if (!file) return 0;
+    memcpy(file, in.at, in.left);
+    if (what & FRAME) fit_header(name, file, in.left);
+    const struct content *manifest = &originals[0], given = {(char *)file, in.left};
     fz_begin();
-    put(name, in.at, in.left);
-    if (what & MAKE_HASHES_FIT) fit_manifest(name == 0 ? &given : manifest, name, in.at, in.left);
+    put(name, file, in.left);
+    if (what & MAKE_HASHES_FIT) fit_manifest(name == 0 ? &given : manifest, name, file, in.left);
     if (strstr(names[name], ".npy")) {
         char path[64];
         (void)snprintf(path, sizeof path, "sets/set/%s", names[name]);
@@ -236,5 +254,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     put(name, originals[name].data, originals[name].bytes);
     put(0, manifest->data, manifest->bytes);
     fz_end((size_t)256 << 20);
+    free(file);
     return 0;
 }

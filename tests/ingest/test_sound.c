@@ -215,6 +215,25 @@ static void test_a_part_of_the_sound_is_cut_from_the_whole(void **state)
 }
 
 /* Stamps that come a few milliseconds late or early now and then are no gaps. */
+static void test_a_part_behind_the_sound_has_none_of_it(void **state)
+{
+    (void)state;
+    lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 48,
+                     .frames = 50, .rate = {25, 1}, .luma = 80};
+    lrm_track track = {.encoder = "pcm_s16le", .rate = 16000, .channels = 1, .ms = 1000};
+    char *path = lrt_path(dir, "short.mkv");
+    lrm_record(path, "matroska", &film, &track);
+    lr_ingest_options options = lr_ingest_defaults();
+    options.start = LR_TIME_SECOND * 3 / 2;
+    lr_recording *recording = lrm_open(path, &options);
+    size_t count;
+    assert_int_equal(lr_recording_timeline(recording)->audio.n_samples, 0);
+    free(lrm_read_sound(recording, &count));
+    assert_int_equal(count, 0);
+    lr_recording_close(recording);
+    free(path);
+}
+
 static void test_rounded_and_jittering_stamps_are_no_gaps(void **state)
 {
     (void)state;
@@ -257,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_a_gap_is_silence_and_moves_nothing),
         cmocka_unit_test(test_sound_that_starts_late_begins_with_silence),
         cmocka_unit_test(test_a_part_of_the_sound_is_cut_from_the_whole),
+        cmocka_unit_test(test_a_part_behind_the_sound_has_none_of_it),
         cmocka_unit_test(test_rounded_and_jittering_stamps_are_no_gaps),
         cmocka_unit_test(test_a_track_is_chosen_by_its_number),
     };
