@@ -14,6 +14,7 @@ typedef struct lr_vision_ops {
     void (*free)(lr_vision *vision);
     lr_status (*encode)(lr_vision *vision, const lr_frame *frame, float *soft,
                         const lr_stage_tap *tap, lr_error *err);
+    size_t (*memory)(const lr_model *model, int width, int height, size_t threads);
 } lr_vision_ops;
 struct lr_vision {
     const lr_vision_ops *ops;
@@ -27,6 +28,7 @@ typedef struct lr_sound_ops {
     lr_status (*feed)(lr_sound_tower *tower, const float *samples, size_t count, lr_error *err);
     lr_status (*finish)(lr_sound_tower *tower, lr_error *err);
     void (*free)(lr_sound_tower *tower);
+    size_t (*memory)(const lr_model *model, uint64_t tokens, size_t threads);
 } lr_sound_ops;
 struct lr_sound_tower {
     const lr_sound_ops *ops;

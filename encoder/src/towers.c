@@ -23,6 +23,11 @@ lr_status lr_vision_encode(lr_vision *vision, const lr_frame *frame, float *soft
     return vision->ops->encode(vision, frame, soft, tap, err);
 }
 
+size_t lr_vision_memory(const lr_model *model, int width, int height, size_t threads)
+{
+    return model->vision ? model->family->vision->memory(model, width, height, threads) : 0;
+}
+
 lr_status lr_sound_tower_create(lr_sound_tower **out, const lr_model *model, int64_t n_samples,
                                 uint64_t first_token, uint64_t end_token, const lr_worker *worker,
                                 lr_sound_sink sink, void *arg, const lr_stage_tap *tap,
@@ -56,4 +61,9 @@ lr_status lr_sound_tower_finish(lr_sound_tower *tower, lr_error *err)
 void lr_sound_tower_free(lr_sound_tower *tower)
 {
     if (tower) tower->ops->free(tower);
+}
+
+size_t lr_sound_tower_memory(const lr_model *model, uint64_t tokens, size_t threads)
+{
+    return model->sound ? model->family->sound->memory(model, tokens, threads) : 0;
 }

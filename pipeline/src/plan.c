@@ -3,8 +3,26 @@
 
 #include "job.h"
 
-/* A rank's share of the towers: a few pictures' worth; measured, not derived. */
-#define TOWER_BYTES ((size_t)256 << 20)
+/* A decoder keeps at most 16 pictures for reference and two more, and one a thread, at one and a half bytes a
+ * pixel (H.264 and HEVC; twice that beyond 8 bits); then there is the picture in RGB, twice while it is
+ * turned. Library and stacks: some megabytes. */
+#define DECODER_PICTURES 18
+#define DECODER_BYTES_PER_PIXEL 3
+#define RGB_BYTES_PER_PIXEL 6
+#define FIXED_BYTES ((size_t)8 << 20)
+
+/* What a rank takes to make its token vectors: pictures first, then sound. */
+static size_t towers_bytes(const lr_job *job, uint64_t tokens) {
+    const lr_timeline *line = job->timeline;
+    size_t threads = (size_t)job->threads, pictures = 0, sound = 0;
+    if (line->has_video) {
+        size_t pixels = (size_t)line->video.width * (size_t)line->video.height;
+        pictures = lr_vision_memory(job->model, job->layout->frame_width, job->layout->frame_height, threads) +
+                   pixels * (DECODER_BYTES_PER_PIXEL * (DECODER_PICTURES + threads) + RGB_BYTES_PER_PIXEL);
+    }
+    if (line->has_audio) sound = lr_sound_tower_memory(job->model, tokens, threads);
+    return FIXED_BYTES + (pictures > sound ? pictures : sound);
+}
 
 typedef struct need {
     size_t most;  /* bytes of one rank */
@@ -22,8 +40,9 @@ static lr_status window_bytes(const lr_job *job, const lr_window *window, need *
         size_t bytes = 0;
         uint64_t tokens = lr_partition_end_token(&parts, r) - lr_partition_first_token(&parts, r);
         LR_TRY(lr_backbone_memory(job->model, &parts, r, (size_t)job->threads, &bytes, err));
+        size_t towers = tokens > 0 ? towers_bytes(job, tokens) : 0;
+        if (towers > bytes) bytes = towers; /* one after the other */
         bytes += tokens * hidden * sizeof(float);
-        if (tokens > 0) bytes += TOWER_BYTES;
         if (bytes > out->most) out->most = bytes;
         total += (double)bytes;
     }

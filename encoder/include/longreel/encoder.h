@@ -109,6 +109,9 @@ lr_status lr_vision_create(lr_vision **out, const lr_model *model, int width, in
 void lr_vision_free(lr_vision *vision);
 lr_status lr_vision_encode(lr_vision *vision, const lr_frame *frame, float *soft,
                            const lr_stage_tap *tap, lr_error *err);
+/* Work memory that one takes on so many threads, but for what follows the frames' own size; for plans. 0
+ * without a vision tower. */
+size_t lr_vision_memory(const lr_model *model, int width, int height, size_t threads);
 
 /* ------------------------------------------------------------------ sound
  *
@@ -127,6 +130,8 @@ lr_status lr_sound_tower_feed(lr_sound_tower *tower, const float *samples, size_
                               lr_error *err);
 lr_status lr_sound_tower_finish(lr_sound_tower *tower, lr_error *err);
 void lr_sound_tower_free(lr_sound_tower *tower);
+/* Work memory of one for tokens tokens; for plans. 0 without a sound tower. */
+size_t lr_sound_tower_memory(const lr_model *model, uint64_t tokens, size_t threads);
 
 /* ------------------------------------------------------------------ backbone */
 

@@ -25,6 +25,16 @@ static uint64_t round_down(uint64_t value, uint64_t step)
     return value - value % step;
 }
 
+/* Tokens worked at once. */
+static size_t block_of(uint64_t tokens, size_t threads)
+{
+    size_t tiles = TILES_PER_THREAD * threads;
+    uint64_t needed = (tokens + LR_ROW_TILE - 1) / LR_ROW_TILE;
+    if (tiles > MOST_TILES) tiles = MOST_TILES;
+    if (tiles > needed) tiles = needed > 0 ? (size_t)needed : 1;
+    return tiles * LR_ROW_TILE;
+}
+
 static lr_status set_slice(eg2_sound_run *run, lr_error *err)
 {
     uint64_t tokens = (run->valid + EG2_TOKEN_FRAMES - 1) / EG2_TOKEN_FRAMES;
@@ -37,11 +47,7 @@ static lr_status set_slice(eg2_sound_run *run, lr_error *err)
     run->begin = run->first > look_back ? round_down(run->first - look_back, LR_ROW_TILE) : 0;
     run->at = run->begin;
     run->fed = lr_sound_tower_first_sample(&run->head);
-    size_t tiles = TILES_PER_THREAD * lr_pool_threads(run->worker.pool);
-    uint64_t needed = (run->end - run->begin + LR_ROW_TILE - 1) / LR_ROW_TILE;
-    if (tiles > MOST_TILES) tiles = MOST_TILES;
-    if (tiles > needed) tiles = needed > 0 ? (size_t)needed : 1;
-    run->block = tiles * LR_ROW_TILE;
+    run->block = block_of(run->end - run->begin, lr_pool_threads(run->worker.pool));
     return LR_OK;
 }
 
@@ -90,6 +96,13 @@ static lr_status sound_create(lr_sound_tower **out, const lr_model *model, int64
 done:
     if (run) sound_free(&run->head);
     return st;
+}
+
+static size_t sound_memory(const lr_model *model, uint64_t tokens, size_t threads)
+{
+    eg2_sound_run run = {.tower = model->sound, .kernels = model->kernels};
+    run.block = block_of(tokens + eg2_sound_look_back(model->sound), threads);
+    return (cut_floats(&run, NULL) + threads * eg2_sound_tile_floats(&run)) * sizeof(float);
 }
 
 /* Token `begin` needs the frames from three before its own on, and these the samples from
@@ -219,4 +232,5 @@ static lr_status sound_finish(lr_sound_tower *tower, lr_error *err)
 }
 
 const lr_sound_ops eg2_sound_ops = {.create = sound_create, .first_sample = sound_first_sample,
-                                    .feed = sound_feed, .finish = sound_finish, .free = sound_free};
+                                    .feed = sound_feed, .finish = sound_finish, .free = sound_free,
+                                    .memory = sound_memory};

@@ -127,6 +127,15 @@ done:
     return st;
 }
 
+static size_t vision_memory(const lr_model *model, int width, int height, size_t threads)
+{
+    eg2_vision_tile tile;
+    eg2_vision_run run = {.tower = model->vision, .kernels = model->kernels};
+    if (set_size(&run, width, height, NULL) != LR_OK) return 0;
+    return run.width * run.height * 3 +
+           (cut_floats(&run, NULL) + threads * eg2_vision_cut_tile(&run, NULL, &tile)) * sizeof(float);
+}
+
 /* ------------------------------------------------------------------ encode */
 
 /* The plan and its scratch for frames of this size; kept until another size comes. */
@@ -239,4 +248,4 @@ done:
 }
 
 const lr_vision_ops eg2_vision_ops = {
-    .create = vision_create, .free = vision_free, .encode = vision_encode};
+    .create = vision_create, .free = vision_free, .encode = vision_encode, .memory = vision_memory};
