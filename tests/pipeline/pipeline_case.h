@@ -9,6 +9,13 @@
 
 #include "media.h"
 
+/* Sanitizers make everything some ten times slower: fewer combinations are tried then. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CASE_SANITIZED true
+#else
+#define CASE_SANITIZED false
+#endif
+
 /* One of tests/fixtures, all towers that it has. */
 lr_model *case_model(const char *name, lr_isa isa, lr_gemm gemm);
 char *case_fixture(const char *name); /* its directory; free() */

@@ -89,11 +89,7 @@ static uint64_t encode_with_failure(const lr_encode_options *o, uint64_t k, bool
 /* Every `step`-th allocation fails in turn; where each run costs more, fewer do. */
 static uint64_t step_of(uint64_t step)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return step * 7;
-#else
-    return step;
-#endif
+    return CASE_SANITIZED ? step * 7 : step;
 }
 
 /* Both where there is no set yet and where one is to be replaced. */

@@ -150,13 +150,14 @@ static void test_recordings_give_the_published_vectors(void **state)
 static void test_three_ranks_give_the_published_vectors(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_SUBJECTS; i++) check_subject(&subjects[i], LR_ISA_AUTO, LR_GEMM_AUTO, 3);
+    for (size_t i = CASE_SANITIZED ? 3 : 0; i < N_SUBJECTS; i++)
+        check_subject(&subjects[i], LR_ISA_AUTO, LR_GEMM_AUTO, 3);
 }
 
 static void test_other_kernels_give_the_published_vectors(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_SUBJECTS - 1; i++) {
+    for (size_t i = CASE_SANITIZED ? 3 : 0; i < N_SUBJECTS - 1; i++) {
         check_subject(&subjects[i], LR_ISA_SCALAR, LR_GEMM_PACKED, 2);
         if (lr_kernels_get(LR_ISA_AUTO, LR_GEMM_OPENBLAS, &(const lr_kernels *){NULL}, NULL) == LR_OK)
             check_subject(&subjects[i], LR_ISA_AUTO, LR_GEMM_OPENBLAS, 2);
@@ -166,12 +167,12 @@ static void test_other_kernels_give_the_published_vectors(void **state)
 static void test_shorter_vectors_are_the_published_ones(void **state)
 {
     (void)state;
-    static const size_t dims[] = {32, 16};
+    static const size_t dims[] = {16, 32};
     const subject *s = &subjects[N_SUBJECTS - 1];
     lr_model *model = case_model(s->folder, LR_ISA_AUTO, LR_GEMM_AUTO);
     subject_files files = {0};
     open_subject(s, &files);
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    for (size_t i = 0; i < (CASE_SANITIZED ? 1 : sizeof dims / sizeof *dims); i++) {
         char name[32];
         case_set set;
         lr_encode_options options = options_of(s, &files, 1);

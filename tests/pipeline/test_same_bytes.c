@@ -52,6 +52,7 @@ static int set_up(void **state)
         here.paths[i] = case_make_clip(here.directory, &recordings[i].clip);
     for (size_t i = 0; i < COUNT(tables); i++) {
         const lr_kernels *kernels = NULL;
+        if (CASE_SANITIZED && i >= 2) break;
         if (lr_kernels_get(tables[i].isa, tables[i].gemm, &kernels, NULL) != LR_OK) continue;
         here.models[i] = case_model("regular", tables[i].isa, tables[i].gemm);
     }
@@ -139,6 +140,7 @@ static lr_encode_options options_of(const run *r)
     o.hop = 2 * LR_TIME_SECOND;
     o.save_tokens = true;
     o.force = true;
+    if (CASE_SANITIZED) o.end = 8 * LR_TIME_SECOND;
     return o;
 }
 
@@ -180,7 +182,7 @@ static void test_every_pair_of_choices_gives_the_bytes_of_one_rank(void **state)
     memset(covered, 0, sizeof covered);
     for (; next_run(&r); runs++) check_run(&r);
     print_message("%zu runs\n", runs);
-    assert_true(runs >= COUNT(ranks_of) * COUNT(recordings));
+    assert_true(runs >= COUNT(ranks_of) * COUNT(recordings)); /* the two factors of most values */
 }
 
 /* Every number of ranks with every number of threads. */
@@ -204,14 +206,16 @@ static void test_the_recordings_are_as_awkward_as_they_should_be(void **state)
         case_open_set(&set, path);
         print_message("%s: %zu tokens, %zu frames, %zu segments\n", recordings[r.at[RECORDING]].what, set.n,
                       set.info->n_frames, set.info->n_segments);
-        if (strcmp(recordings[r.at[RECORDING]].what, "few tokens") == 0) {
+        if (CASE_SANITIZED) {
+            assert_true(set.n > 64);
+        } else if (strcmp(recordings[r.at[RECORDING]].what, "few tokens") == 0) {
             assert_true(set.n <= 7 * 16); /* fewer chunks of 16 than 8 ranks */
             assert_true(set.n > 64);      /* and more than one of 64 */
         } else {
             for (size_t i = 1; i < COUNT(ranks_of); i++) assert_true(set.n % (size_t)ranks_of[i] != 0);
             assert_true(set.n % 16 != 0);
         }
-        if (r.at[RECORDING] == 0) assert_true(set.n > 64 * 8 * 4); /* eight ranks have a ring at chunk 64 */
+        if (r.at[RECORDING] == 0 && !CASE_SANITIZED) assert_true(set.n > 64 * 8 * 4); /* eight ranks have a ring at chunk 64 */
         case_close_set(&set);
         free(path);
     }

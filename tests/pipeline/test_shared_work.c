@@ -187,6 +187,7 @@ static void test_each_rank_does_and_sends_what_the_formulas_say(void **state)
     for (size_t i = 0; i < COUNT(ranks); i++)
         for (size_t j = 0; j < COUNT(chunks); j++) {
             wanted total;
+            if (CASE_SANITIZED && (i + j) % 3 != 0) continue;
             lr_encode_options options = plain_options(ranks[i], chunks[j]);
             check_run(&options, &total);
             if (ranks[i] == 1) {
