@@ -372,11 +372,11 @@ static void test_at_the_films_own_rate_the_pictures_are_libavs(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (strcmp(shapes[i].encoder, "gif") == 0) continue; /* hundredths of a second */
         char *path = record_shape(&shapes[i]);
         lrm_pictures pictures;
         lrm_reading all;
         lr_ingest_options options = at_fps(25, 1);
-        if (strcmp(shapes[i].encoder, "gif") == 0) continue; /* hundredths of a second */
         lr_recording *recording = lrm_open(path, &options);
         lrm_decode_pictures(path, 5, &pictures);
         assert_int_equal(pictures.count, 90);

@@ -396,6 +396,9 @@ static void test_memory_does_not_grow_with_the_recording(void **state)
         free(path);
     }
     if (peak[1] > peak[0] + 100000) fail_msg("%zu bytes for 10 s, %zu for 400 s", peak[0], peak[1]);
+#ifdef __SANITIZE_ADDRESS__
+    return; /* which keeps freed memory for a while */
+#endif
     /* What the encoder of the test leaves in the heap is in both; the decoded film would be 90 MB. */
     if (resident[1] > resident[0] + 16 * 1024)
         fail_msg("%ld KiB resident after 10 s, %ld after 400 s", resident[0], resident[1]);
