@@ -200,7 +200,7 @@ static lr_status seek_to(lri_decoder *decoder, size_t entry, int back, bool *fou
     int64_t stamp = video->packets[entry].seek;
     *found = false;
     if (stamp == AV_NOPTS_VALUE) return LR_OK;
-    stamp -= av_rescale_q(back, (AVRational){1, 1}, video->time_base);
+    stamp = lri_saturate((lri_wide)stamp - av_rescale_q(back, (AVRational){1, 1}, video->time_base));
     if (av_seek_frame(decoder->source.format, video->stream, stamp, AVSEEK_FLAG_BACKWARD) < 0)
         return LR_OK;
     for (int skipped = 0; skipped < MOST_SKIPPED; skipped++) {

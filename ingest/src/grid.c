@@ -12,13 +12,13 @@ static int64_t gcd(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
-static lri_wide floor_div(lri_wide a, lri_wide b)
+lri_wide lri_floor_div(lri_wide a, lri_wide b)
 {
     lri_wide q = a / b;
     return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-static int64_t saturate(lri_wide value)
+int64_t lri_saturate(lri_wide value)
 {
     if (value > INT64_MAX) return INT64_MAX;
     return value < -INT64_MAX ? -INT64_MAX : (int64_t)value;
@@ -27,13 +27,13 @@ static int64_t saturate(lri_wide value)
 static lri_moment reduce(lri_wide whole, int64_t num, int64_t den)
 {
     int64_t divisor = gcd(den, num);
-    return (lri_moment){saturate(whole), num / divisor, den / divisor};
+    return (lri_moment){lri_saturate(whole), num / divisor, den / divisor};
 }
 
 lri_moment lri_moment_of(int64_t value, int64_t num, int64_t den)
 {
     lri_wide product = (lri_wide)value * num;
-    lri_wide whole = floor_div(product, den);
+    lri_wide whole = lri_floor_div(product, den);
     return reduce(whole, (int64_t)(product - whole * den), den);
 }
 
@@ -64,7 +64,7 @@ int lri_moment_compare(lri_moment a, lri_moment b)
 lr_time lri_moment_time(lri_moment a)
 {
     int64_t part = lr_rescale(a.num, LR_TIME_SECOND, a.den);
-    return saturate((lri_wide)a.whole * LR_TIME_SECOND + part);
+    return lri_saturate((lri_wide)a.whole * LR_TIME_SECOND + part);
 }
 
 double lri_moment_seconds(lri_moment a)
@@ -77,7 +77,7 @@ double lri_moment_seconds(lri_moment a)
 int64_t lri_grid_tick(lri_moment base, int64_t k, lr_rational fps, AVRational tick)
 {
     lri_wide steps = (lri_wide)k * fps.den;
-    lri_wide whole = floor_div(steps, fps.num);
+    lri_wide whole = lri_floor_div(steps, fps.num);
     lri_wide rest = steps - whole * fps.num;
     lri_wide den = (lri_wide)fps.num * base.den;
     lri_wide num = rest * base.den + (lri_wide)base.num * fps.num;
@@ -85,7 +85,7 @@ int64_t lri_grid_tick(lri_moment base, int64_t k, lr_rational fps, AVRational ti
     num %= den;
     /* floor((whole + num/den) * tick.den / tick.num): below one, the fraction cannot carry. */
     lri_wide units = whole * tick.den + num * tick.den / den;
-    return saturate(floor_div(units, tick.num));
+    return lri_saturate(lri_floor_div(units, tick.num));
 }
 
 int64_t lri_grid_count(lri_moment length, lr_rational fps)
@@ -93,7 +93,7 @@ int64_t lri_grid_count(lri_moment length, lr_rational fps)
     lri_wide units = (lri_wide)length.whole * fps.num;
     lri_wide part = (lri_wide)length.num * fps.num;
     /* floor((units + part / den) / fps.den), units an integer. */
-    return saturate(floor_div(units + part / length.den, fps.den));
+    return lri_saturate(lri_floor_div(units + part / length.den, fps.den));
 }
 
 size_t lri_grid_shown(const lr_recording *recording, int64_t k)

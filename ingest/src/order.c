@@ -103,14 +103,13 @@ static void stamp_between(lri_video_index *video, const ordered_picture *picture
         }
         size_t next = i;
         while (next < count && is_unstamped(video, &pictures[next])) next++;
-        int64_t after = next < count ? video->packets[pictures[next].ordinal].pts : 0;
-        int64_t before = i > 0 ? video->packets[pictures[i - 1].ordinal].pts
-                               : after - step * (int64_t)(next - i + 1);
-        if (next == count) after = before + step * (int64_t)(next - i + 1);
-        int64_t parts = (int64_t)(next - i + 1);
+        lri_wide parts = (lri_wide)(next - i + 1);
+        lri_wide after = next < count ? video->packets[pictures[next].ordinal].pts : 0;
+        lri_wide before = i > 0 ? video->packets[pictures[i - 1].ordinal].pts : after - step * parts;
+        if (next == count) after = before + step * parts;
         for (size_t k = i; k < next; k++)
-            video->packets[pictures[k].ordinal].pts =
-                before + lr_rescale_floor(after - before, (int64_t)(k - i + 1), parts);
+            video->packets[pictures[k].ordinal].pts = lri_saturate(
+                before + lri_floor_div((after - before) * (lri_wide)(k - i + 1), parts));
         i = next;
     }
 }
@@ -167,7 +166,7 @@ static void order_with_one_delay(lri_video_index *video)
         if (waiting) waiting->pts = packet->seek;
         waiting = packet->flags & LRI_NO_PTS ? packet : NULL;
     }
-    if (waiting) waiting->pts = last + (video->typical > 0 ? video->typical : 1);
+    if (waiting) waiting->pts = lri_saturate((lri_wide)last + (video->typical > 0 ? video->typical : 1));
 }
 
 static bool holds_b(const lri_video_index *video)

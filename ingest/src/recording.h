@@ -155,6 +155,9 @@ lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source
 
 /* ------------------------------------------------------------------ grid.c: exact times */
 
+/* To the nearest end of what int64 holds, INT64_MIN (no time stamp) aside: files claim any stamps. */
+int64_t lri_saturate(lri_wide value);
+lri_wide lri_floor_div(lri_wide a, lri_wide b);
 lri_moment lri_moment_of(int64_t value, int64_t num, int64_t den); /* value * num / den seconds */
 /* a + b and a - b; false when the denominators' product does not fit. */
 bool lri_moment_add(lri_moment a, lri_moment b, lri_moment *out);
