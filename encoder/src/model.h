@@ -66,7 +66,9 @@ lr_status lr_model_load_prompts(lr_model *model, lr_error *err);
  * Names are those of the checkpoint without its optional "model." prefix, given as a printf format.
  * One {a,b,...} in the resulting name stands for several tensors, one below the other:
  * "layers.3.mlp.{gate,up}_proj.weight" is one matrix of twice the rows. A tensor that is missing
- * or has another shape or type is LR_E_MODEL naming it with the found and the wanted shape. */
+ * or has another shape or type is LR_E_MODEL naming it with the found and the wanted shape; one with
+ * a value that is NaN or infinite is LR_E_MODEL naming the place, since attention and clamps would
+ * make finite, wrong vectors of it. */
 
 /* Shape arguments: LR_SHAPE(768, 3), or LR_SCALAR for []. */
 #define LR_SHAPE(...)                                                                              \
@@ -75,12 +77,17 @@ lr_status lr_model_load_prompts(lr_model *model, lr_error *err);
 
 /* count values of F32, BF16 or F16 as fp32. */
 void lr_to_f32(const lr_kernels *kernels, lr_dtype dtype, const void *data, size_t count, float *out);
+/* The first of count values of F32, BF16 or F16 that is NaN or infinite; count when there is none. */
+size_t lr_first_not_finite(lr_dtype dtype, const void *data, size_t count);
 /* The tensor as it lies in the file; NULL when there is none. */
 const lr_tensor *lr_weights_find(const lr_model *model, const char *name);
-/* The same, shape-checked. */
+/* The same, shape-checked; its values are not: see lr_weights_finite. */
 lr_status lr_weights_tensor(const lr_model *model, const lr_tensor **out, size_t n_dims,
                             const size_t *dims, lr_error *err, const char *name, ...)
     LR_PRINTF(6, 7);
+/* LR_E_MODEL when one of the tensor's values is NaN or infinite. `name` is for the message. */
+lr_status lr_weights_finite(const lr_model *model, const lr_tensor *tensor, lr_error *err,
+                            const char *name, ...) LR_PRINTF(4, 5);
 /* A copy as fp32 that lives as long as the model; several parts stand one behind the other. */
 lr_status lr_weights_vector(lr_model *model, const float **out, size_t n_dims, const size_t *dims,
                             lr_error *err, const char *name, ...) LR_PRINTF(6, 7);
@@ -101,7 +108,7 @@ lr_status lr_weights_linear_rows(lr_model *model, lr_linear **out, size_t first,
 lr_status lr_weights_linear_values(lr_model *model, lr_linear **out, const float *values, size_t n,
                                    size_t k, const char *name, lr_error *err);
 /* A linear layer stored as NAME.linear.weight with, when `clipped`, its four bounds
- * NAME.{input_min,input_max,output_min,output_max}. No bias. */
+ * NAME.{input_min,input_max,output_min,output_max}, which may be infinite: no bound. No bias. */
 lr_status lr_weights_dense(lr_model *model, lr_dense *out, bool clipped, size_t n, size_t k,
                            lr_error *err, const char *name, ...) LR_PRINTF(7, 8);
 /* Packs all queued linear layers, in parallel. */

@@ -1,5 +1,6 @@
 /* How a family loads weights: names with an optional "model." prefix, checked shapes, copies as fp32
  * and linear layers that are packed together at the end. */
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct lr_weight_job {
     lr_linear **out;
     lr_linear_part parts[MOST_PARTS];
     size_t n_parts;
+    size_t first_row; /* of the tensor that the one part is cut from */
     char name[NAME]; /* for messages */
 };
 
@@ -116,6 +118,30 @@ void lr_to_f32(const lr_kernels *kernels, lr_dtype dtype, const void *data, size
     else memcpy(out, data, count * sizeof *out);
 }
 
+/* `first_row`: where the tensor's rows begin in the one that the file holds. */
+static lr_status check_finite(const lr_model *model, const lr_tensor *tensor, const char *name,
+                              size_t first_row, lr_error *err)
+{
+    size_t count = 1, width = tensor->n_dims ? tensor->dims[tensor->n_dims - 1] : 1;
+    for (size_t i = 0; i < tensor->n_dims; i++) count *= tensor->dims[i];
+    size_t at = lr_first_not_finite(tensor->dtype, tensor->data, count);
+    if (at == count) return LR_OK;
+    return lr_fail(err, LR_E_MODEL,
+                   "%s: tensor %s has a value that is not finite (row %zu, column %zu)",
+                   model->directory, name, first_row + at / width, at % width);
+}
+
+lr_status lr_weights_finite(const lr_model *model, const lr_tensor *tensor, lr_error *err,
+                            const char *name, ...)
+{
+    char full[NAME];
+    va_list args;
+    va_start(args, name);
+    lr_status st = format_name(full, name, args, err);
+    va_end(args);
+    return st == LR_OK ? check_finite(model, tensor, full, 0, err) : st;
+}
+
 lr_status lr_weights_vector(lr_model *model, const float **out, size_t n_dims, const size_t *dims,
                             lr_error *err, const char *name, ...)
 {
@@ -136,6 +162,7 @@ lr_status lr_weights_vector(lr_model *model, const float **out, size_t n_dims, c
     for (size_t i = 0; i < n_parts; i++) {
         (void)name_part(full, i, part);
         tensor = lr_weights_find(model, part);
+        LR_TRY(check_finite(model, tensor, part, 0, err));
         lr_to_f32(model->kernels, tensor->dtype, tensor->data, count, values + i * count);
     }
     *out = values;
@@ -143,20 +170,42 @@ done:
     return st;
 }
 
+static lr_status find_scalar(const lr_model *model, const char *name, const lr_tensor **out,
+                             lr_error *err)
+{
+    const size_t one[] = {1};
+    const lr_tensor *tensor = lr_weights_find(model, name);
+    return find_checked(model, name, tensor && tensor->n_dims == 0 ? 0 : 1, one, out, err);
+}
+
 lr_status lr_weights_scalar(const lr_model *model, float *out, lr_error *err, const char *name, ...)
 {
     char full[NAME];
     const lr_tensor *tensor = NULL;
-    const size_t one[] = {1};
     va_list args;
     va_start(args, name);
     lr_status st = format_name(full, name, args, err);
     va_end(args);
-    if (st != LR_OK) return st;
-    tensor = lr_weights_find(model, full);
-    st = find_checked(model, full, tensor && tensor->n_dims == 0 ? 0 : 1, one, &tensor, err);
+    if (st == LR_OK) st = find_scalar(model, full, &tensor, err);
+    if (st == LR_OK) st = check_finite(model, tensor, full, 0, err);
     if (st == LR_OK) lr_to_f32(model->kernels, tensor->dtype, tensor->data, 1, out);
     return st;
+}
+
+/* One bound of a clipped layer. `none` is the infinity that bounds nothing, as the published library
+ * has it before it has seen data; the other one would make every value infinite. */
+static lr_status read_bound(const lr_model *model, float *out, float none, const char *layer,
+                            const char *bound, lr_error *err)
+{
+    char name[NAME + 16];
+    const lr_tensor *tensor = NULL;
+    (void)snprintf(name, sizeof name, "%s.%s", layer, bound);
+    lr_status st = find_scalar(model, name, &tensor, err);
+    if (st != LR_OK) return st;
+    lr_to_f32(model->kernels, tensor->dtype, tensor->data, 1, out);
+    if (isfinite(*out) || *out == none) return LR_OK;
+    return lr_fail(err, LR_E_MODEL, "%s: tensor %s is %g, must be a number or %g", model->directory,
+                   name, (double)*out, (double)none);
 }
 
 /* ------------------------------------------------------------------ linear layers */
@@ -225,6 +274,7 @@ lr_status lr_weights_linear_rows(lr_model *model, lr_linear **out, size_t first,
     rows.dims[0] = n;
     rows.data = (const unsigned char *)tensor->data + first * k * lr_dtype_size(tensor->dtype);
     job->parts[job->n_parts++].weight = rows;
+    job->first_row = first;
     model->n_jobs++;
 done:
     return st;
@@ -256,10 +306,10 @@ lr_status lr_weights_dense(lr_model *model, lr_dense *out, bool clipped, size_t 
     (void)snprintf(weight, sizeof weight, "%s.linear.weight", full);
     LR_TRY(queue_linear(model, &out->weight, n, k, weight, err));
     if (!clipped) goto done;
-    LR_TRY(lr_weights_scalar(model, &out->in_min, err, "%s.input_min", full));
-    LR_TRY(lr_weights_scalar(model, &out->in_max, err, "%s.input_max", full));
-    LR_TRY(lr_weights_scalar(model, &out->out_min, err, "%s.output_min", full));
-    LR_TRY(lr_weights_scalar(model, &out->out_max, err, "%s.output_max", full));
+    LR_TRY(read_bound(model, &out->in_min, -INFINITY, full, "input_min", err));
+    LR_TRY(read_bound(model, &out->in_max, INFINITY, full, "input_max", err));
+    LR_TRY(read_bound(model, &out->out_min, -INFINITY, full, "output_min", err));
+    LR_TRY(read_bound(model, &out->out_max, INFINITY, full, "output_max", err));
 done:
     return st;
 }
@@ -281,6 +331,22 @@ static void release_parts(const lr_model *model, const lr_weight_job *job)
     }
 }
 
+static lr_status create_linear(const lr_model *model, const lr_weight_job *job, lr_linear **out,
+                               lr_error *err)
+{
+    char part[NAME];
+    lr_error cause;
+    for (size_t i = 0; i < job->n_parts; i++) {
+        (void)name_part(job->name, i, part);
+        lr_status st = check_finite(model, &job->parts[i].weight, part, job->first_row, err);
+        if (st != LR_OK) return st;
+    }
+    lr_error_clear(&cause);
+    lr_status st = model->kernels->linear_create(out, job->parts, job->n_parts, &cause);
+    if (st == LR_OK) return LR_OK;
+    return lr_fail(err, st, "%s: %s: %s", model->directory, job->name, cause.text);
+}
+
 static void prepare_one(void *arg, size_t index, size_t worker)
 {
     (void)worker;
@@ -289,7 +355,7 @@ static void prepare_one(void *arg, size_t index, size_t worker)
     lr_error err;
     lr_error_clear(&err);
     lr_linear *linear = NULL;
-    lr_status st = loop->model->kernels->linear_create(&linear, job->parts, job->n_parts, &err);
+    lr_status st = create_linear(loop->model, job, &linear, &err);
     if (st == LR_OK) {
         *job->out = linear;
         loop->model->linears[index] = linear;
@@ -299,7 +365,7 @@ static void prepare_one(void *arg, size_t index, size_t worker)
     pthread_mutex_lock(&loop->lock);
     if (loop->st == LR_OK) {
         loop->st = st;
-        (void)lr_fail(loop->err, st, "%s: %s: %s", loop->model->directory, job->name, err.text);
+        (void)lr_fail(loop->err, st, "%s", err.text);
     }
     pthread_mutex_unlock(&loop->lock);
 }

@@ -1,6 +1,6 @@
 /* Opening a model: what config.json may say, what is refused and how it is named, prompts, tensors of
  * a wrong shape, failed allocations; and made models. */
-#include "fixture.h"
+#include "model_copy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,69 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ------------------------------------------------------------------ copies of a fixture */
-
-/* A temporary directory whose files are links to a fixture's, to be replaced one by one. */
-static char *copy_of(const char *folder)
-{
-    static const char *const names[] = {"config.json",
-                                        "model.safetensors",
-                                        "tokenizer.json",
-                                        "processor_config.json",
-                                        "config_sentence_transformers.json"};
-    char *source = lrt_path(LR_FIXTURES, folder), *dir = lrt_temp_dir();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char *from = lrt_path(source, names[i]), *to = lrt_path(dir, names[i]);
-        if (lrt_exists(from)) assert_int_equal(symlink(from, to), 0);
-        free(from);
-        free(to);
-    }
-    free(source);
-    return dir;
-}
-
-static json_t *load_config(const char *dir)
-{
-    char *path = lrt_path(dir, "config.json");
-    json_t *config = json_load_file(path, 0, NULL);
-    assert_non_null(config);
-    free(path);
-    return config;
-}
-
-static void replace_config(const char *dir, const json_t *config)
-{
-    char *path = lrt_path(dir, "config.json");
-    (void)unlink(path);
-    assert_int_equal(json_dump_file(config, path, 0), 0);
-    free(path);
-}
-
-/* Sets config[section][key] (section "" = top; value "-" removes the key) to JSON text. */
-static void edit(json_t *config, const char *section, const char *key, const char *value)
-{
-    json_t *object = section[0] ? json_object_get(config, section) : config;
-    assert_true(json_is_object(object));
-    if (strcmp(value, "-") == 0) {
-        (void)json_object_del(object, key);
-        return;
-    }
-    json_t *parsed = json_loads(value, JSON_DECODE_ANY, NULL);
-    assert_non_null(parsed);
-    assert_int_equal(json_object_set_new(object, key, parsed), 0);
-}
-
-static lr_status try_open(const char *dir, lr_error *err)
-{
-    lr_model *model = NULL;
-    lr_model_options options = {.kernels = fixture_kernels(LR_ISA_AUTO), .vision = true, .audio = true};
-    lr_error_clear(err);
-    lr_status st = lr_model_open(&model, dir, &options, err);
-    assert_true((st == LR_OK) == (model != NULL));
-    lr_model_close(model);
-    return st;
-}
 
 /* ------------------------------------------------------------------ config.json */
 
@@ -144,15 +81,15 @@ static const config_case config_cases[] = {
 static void test_config_values_are_taken_or_refused_by_name(void **state)
 {
     (void)state;
-    char *dir = copy_of("regular");
+    char *dir = model_copy("regular");
     for (size_t i = 0; i < sizeof config_cases / sizeof config_cases[0]; i++) {
         const config_case *c = &config_cases[i];
         char *source = lrt_path(LR_FIXTURES, "regular");
-        json_t *config = load_config(source);
+        json_t *config = model_copy_config(source);
         lr_error err = {0};
-        edit(config, c->section, c->key, c->value);
-        replace_config(dir, config);
-        lr_status st = try_open(dir, &err);
+        model_copy_edit(config, c->section, c->key, c->value);
+        model_copy_replace_config(dir, config);
+        lr_status st = model_copy_open(dir, &err);
         if (st != c->status || !strstr(err.text, c->says) || (st != LR_OK && !strstr(err.text, dir)))
             fail_msg("%s.%s = %s: %s (%s)", c->section, c->key, c->value, err.text, lr_status_name(st));
         json_decref(config);
@@ -167,12 +104,12 @@ static void test_files_that_are_missing_or_no_json_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         lr_error err = {0};
-        char *dir = copy_of("textonly"), *path = lrt_path(dir, names[i]);
+        char *dir = model_copy("textonly"), *path = lrt_path(dir, names[i]);
         assert_int_equal(unlink(path), 0);
-        assert_int_equal(try_open(dir, &err), LR_E_IO);
+        assert_int_equal(model_copy_open(dir, &err), LR_E_IO);
         assert_non_null(strstr(err.text, names[i]));
         lrt_write(path, "{\"a\":", 5);
-        assert_int_equal(try_open(dir, &err), LR_E_FORMAT);
+        assert_int_equal(model_copy_open(dir, &err), LR_E_FORMAT);
         assert_non_null(strstr(err.text, names[i]));
         free(path);
         lrt_remove_temp_dir(dir);
@@ -183,7 +120,7 @@ static void test_optional_files_may_be_absent_but_not_wrong(void **state)
 {
     (void)state;
     lr_error err = {0};
-    char *dir = copy_of("textonly");
+    char *dir = model_copy("textonly");
     char *processor = lrt_path(dir, "processor_config.json");
     char *sentences = lrt_path(dir, "config_sentence_transformers.json");
     (void)unlink(processor);
@@ -202,11 +139,11 @@ static void test_optional_files_may_be_absent_but_not_wrong(void **state)
     lr_model_close(model);
     budget = "{\"image_processor\": {\"max_soft_tokens\": 71}}";
     lrt_write(processor, budget, strlen(budget));
-    assert_int_equal(try_open(dir, &err), LR_E_UNSUPPORTED);
+    assert_int_equal(model_copy_open(dir, &err), LR_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "image_processor.max_soft_tokens is 71"));
     lrt_write(processor, "{}", 2);
     lrt_write(sentences, "{\"prompts\": {\"query\": 3}}", 25);
-    assert_int_equal(try_open(dir, &err), LR_E_MODEL);
+    assert_int_equal(model_copy_open(dir, &err), LR_E_MODEL);
     free(processor);
     free(sentences);
     lrt_remove_temp_dir(dir);
@@ -268,7 +205,7 @@ static void test_a_model_without_towers_opens_and_says_so(void **state)
 static void test_prompts_are_the_checkpoints_own(void **state)
 {
     (void)state;
-    char *dir = copy_of("textonly"), *path = lrt_path(dir, "config_sentence_transformers.json");
+    char *dir = model_copy("textonly"), *path = lrt_path(dir, "config_sentence_transformers.json");
     const char *text = "{\"prompts\": {\"query\": \"find: \", \"Own\": \"own: \"}}";
     (void)unlink(path);
     lrt_write(path, text, strlen(text));
@@ -290,7 +227,7 @@ static void test_prompts_are_the_checkpoints_own(void **state)
 static void test_more_prompts_than_a_model_has_are_refused(void **state)
 {
     (void)state;
-    char *dir = copy_of("textonly"), *path = lrt_path(dir, "config_sentence_transformers.json");
+    char *dir = model_copy("textonly"), *path = lrt_path(dir, "config_sentence_transformers.json");
     json_t *prompts = json_object();
     for (int i = 0; i <= 1024; i++) {
         char key[16];
@@ -312,31 +249,9 @@ static void test_more_prompts_than_a_model_has_are_refused(void **state)
 
 /* ------------------------------------------------------------------ tensors */
 
-/* The fixture's tensors with one changed, written as the directory's model.safetensors. */
 static void rewrite(const char *dir, const char *name, void (*change)(lr_named_tensor *tensor))
 {
-    lr_error err = {0};
-    lr_checkpoint *checkpoint = NULL;
-    char *source = lrt_path(LR_FIXTURES, "textonly/model.safetensors");
-    char *path = lrt_path(dir, "model.safetensors");
-    lrt_assert_ok(lr_checkpoint_open_file(&checkpoint, source, &err), &err);
-    size_t count = lr_checkpoint_count(checkpoint);
-    lr_named_tensor *tensors = calloc(count, sizeof *tensors);
-    assert_non_null(tensors);
-    bool found = false;
-    for (size_t i = 0; i < count; i++) {
-        tensors[i].name = lr_checkpoint_name(checkpoint, i);
-        tensors[i].tensor = *lr_checkpoint_find(checkpoint, tensors[i].name);
-        if (strcmp(tensors[i].name, name) != 0) continue;
-        change(&tensors[i]);
-        found = true;
-    }
-    assert_true(found);
-    lrt_assert_ok(lr_safetensors_write(path, tensors, count, &err), &err);
-    lr_checkpoint_close(checkpoint);
-    free(tensors);
-    free(source);
-    free(path);
+    model_copy_rewrite("textonly", dir, name, change);
 }
 
 static void rename_it(lr_named_tensor *tensor)
@@ -359,16 +274,16 @@ static void test_wrong_tensors_are_named_with_both_shapes(void **state)
 {
     (void)state;
     lr_error err = {0};
-    char *dir = copy_of("textonly");
+    char *dir = model_copy("textonly");
     const char *name = "language_model.layers.2.mlp.up_proj.weight";
     rewrite(dir, name, rename_it);
-    assert_int_equal(try_open(dir, &err), LR_E_MODEL);
+    assert_int_equal(model_copy_open(dir, &err), LR_E_MODEL);
     assert_non_null(strstr(err.text, "layers.2.mlp.up_proj.weight is missing (wanted: shape [80, 32])"));
     rewrite(dir, name, flatten);
-    assert_int_equal(try_open(dir, &err), LR_E_MODEL);
+    assert_int_equal(model_copy_open(dir, &err), LR_E_MODEL);
     assert_non_null(strstr(err.text, "layers.2.mlp.up_proj.weight has shape [2560], must be [80, 32]"));
     rewrite(dir, name, make_integer);
-    assert_int_equal(try_open(dir, &err), LR_E_MODEL);
+    assert_int_equal(model_copy_open(dir, &err), LR_E_MODEL);
     assert_non_null(strstr(err.text, "has type I16, must be F32, BF16 or F16"));
     lrt_remove_temp_dir(dir);
 }
@@ -420,11 +335,11 @@ static void test_attention_biases_are_added_where_the_config_says_so(void **stat
 {
     (void)state;
     float plain[40 * 32], zero[40 * 32], biased[40 * 32];
-    char *dir = copy_of("textonly");
+    char *dir = model_copy("textonly");
     hidden_of(dir, plain, 40);
-    json_t *config = load_config(dir);
-    edit(config, "text_config", "attention_bias", "true");
-    replace_config(dir, config);
+    json_t *config = model_copy_config(dir);
+    model_copy_edit(config, "text_config", "attention_bias", "true");
+    model_copy_replace_config(dir, config);
     json_decref(config);
     add_biases(dir, 0);
     hidden_of(dir, zero, 40);

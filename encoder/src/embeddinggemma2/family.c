@@ -247,6 +247,13 @@ static lr_status embed_ids(const lr_model *model, const int32_t *ids, size_t cou
             return lr_fail(err, LR_E_MODEL, "%s: token id %d has no row in the embedding table of %zu",
                            model->directory, id, text->vocab_size);
         const void *source = (const unsigned char *)text->embed->data + (size_t)id * row_bytes;
+        /* Here, since a model is opened without a look at the whole table. */
+        size_t bad = lr_first_not_finite(text->embed->dtype, source, d);
+        if (bad < d)
+            return lr_fail(err, LR_E_MODEL,
+                           "%s: tensor language_model.embed_tokens.weight has a value that is not "
+                           "finite in the row of token id %d (column %zu)",
+                           model->directory, id, bad);
         lr_to_f32(kernels, text->embed->dtype, source, d, row);
         kernels->scale(row, row, text->embed_scale, d);
     }

@@ -125,6 +125,8 @@ static lr_status load_relative(lr_model *model, const eg2_sound *s, eg2_sound_la
     size_t c = s->hidden, half = c / 2;
     LR_TRY(lr_weights_tensor(model, &matrix, LR_SHAPE(c, c), err,
                              "audio_tower.layers.%zu.self_attn.relative_k_proj.weight", number));
+    LR_TRY(lr_weights_finite(model, matrix, err,
+                             "audio_tower.layers.%zu.self_attn.relative_k_proj.weight", number));
     LR_TRY(LR_MODEL_NEW(model, &relative, s->window * c, "relative positions", err));
     LR_TRY(LR_NEW(&positions, s->window * c, "relative positions", err));
     LR_TRY(LR_NEW(&row, c, "relative positions", err));

@@ -100,6 +100,8 @@ static lr_status load_weights(lr_model *model, eg2_vision *v, bool clipped, bool
                              "vision_tower.patch_embedder.input_proj.weight"));
     LR_TRY(lr_weights_tensor(model, &v->position_table, LR_SHAPE(2, v->positions, v->hidden), err,
                              "vision_tower.patch_embedder.position_embedding_table"));
+    LR_TRY(lr_weights_finite(model, v->position_table, err,
+                             "vision_tower.patch_embedder.position_embedding_table"));
     LR_TRY(LR_MODEL_NEW(model, &v->layers, v->n_layers, "layers of the vision tower", err));
     for (size_t i = 0; i < v->n_layers; i++) LR_TRY(load_layer(model, v, i, clipped, err));
     if (standardize) {

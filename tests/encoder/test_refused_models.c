@@ -1,0 +1,167 @@
+/* Models that open to nothing or to an error: weights that are not finite, and files beside the weights
+ * that ask for something else than what is computed. */
+#include "model_copy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ weights */
+
+/* The values of the changed tensor, as long as it is written. */
+static unsigned char changed[1 << 20];
+static double put_value;
+static size_t put_at;
+
+static size_t values_of(const lr_tensor *tensor)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < tensor->n_dims; i++) count *= tensor->dims[i];
+    return count;
+}
+
+/* The tensor with put_value at put_at, in its own type. */
+static void put_one(lr_named_tensor *tensor)
+{
+    size_t size = lr_dtype_size(tensor->tensor.dtype), bytes = values_of(&tensor->tensor) * size;
+    float wide = (float)put_value;
+    uint32_t bits;
+    assert_true(bytes <= sizeof changed && put_at < bytes / size);
+    memcpy(changed, tensor->tensor.data, bytes);
+    memcpy(&bits, &wide, sizeof bits);
+    uint16_t half = tensor->tensor.dtype == LR_BF16 ? (uint16_t)(bits >> 16)
+                    : isnan(put_value)              ? 0x7e00
+                                                    : 0x7c00;
+    if (size == sizeof wide) memcpy(changed + put_at * size, &wide, size);
+    else memcpy(changed + put_at * size, &half, size);
+    tensor->tensor.data = changed;
+}
+
+/* The same as F16, of which all values but one are 1. */
+static void put_one_in_f16(lr_named_tensor *tensor)
+{
+    const uint16_t one = 0x3c00;
+    size_t count = values_of(&tensor->tensor);
+    assert_true(2 * count <= sizeof changed);
+    for (size_t i = 0; i < count; i++) memcpy(changed + 2 * i, &one, sizeof one);
+    uint16_t half = isnan(put_value) ? 0xfe00 : 0x7c00;
+    memcpy(changed + 2 * put_at, &half, sizeof half);
+    tensor->tensor.dtype = LR_F16;
+    tensor->tensor.data = changed;
+}
+
+typedef struct bad_value {
+    const char *folder, *tensor;
+    size_t at;
+    double value;
+    const char *says;
+} bad_value;
+
+#define TEXT_LAYER "language_model.layers.0."
+#define SOUND_LAYER "audio_tower.layers.0."
+
+/* Shapes: textonly hidden 32, mlp 80, 4 layers; the regular one's as config.json has them. */
+static const bad_value bad_values[] = {
+    {"textonly", TEXT_LAYER "self_attn.q_proj.weight", 32 * 5 + 7, NAN, "(row 5, column 7)"},
+    {"textonly", TEXT_LAYER "self_attn.v_proj.weight", 0, INFINITY, "(row 0, column 0)"},
+    {"textonly", TEXT_LAYER "mlp.up_proj.weight", 80 * 32 - 1, -INFINITY, "(row 79, column 31)"},
+    {"textonly", TEXT_LAYER "mlp.down_proj.weight", 80 * 3 + 64, NAN, "(row 3, column 64)"},
+    {"textonly", TEXT_LAYER "input_layernorm.weight", 31, NAN, "(row 0, column 31)"},
+    {"textonly", TEXT_LAYER "self_attn.q_norm.weight", 1, INFINITY, "(row 0, column 1)"},
+    {"textonly", TEXT_LAYER "layer_scalar", 0, NAN, "(row 0, column 0)"},
+    {"textonly", "language_model.embedding_projection.weight", 32, NAN, "(row 1, column 0)"},
+    {"textonly", "language_model.ple.per_layer_model_projection.weight", 32 * 50 + 3, NAN,
+     "(row 50, column 3)"},
+    {"regular", "vision_tower.patch_embedder.position_embedding_table", 2, NAN, "(row 0, column 2)"},
+    {"regular", "vision_tower.encoder.layers.0.self_attn.k_proj.linear.weight", 1, NAN,
+     "(row 0, column 1)"},
+    {"regular", "embed_vision.embedding_projection.weight", 1, INFINITY, "(row 0, column 1)"},
+    {"regular", "audio_tower.subsample_conv_projection.layer1.conv.weight", 4, NAN,
+     "(row 1, column 1)"},
+    {"regular", SOUND_LAYER "self_attn.relative_k_proj.weight", 3, NAN, "(row 0, column 3)"},
+    {"regular", SOUND_LAYER "self_attn.per_dim_scale", 0, INFINITY, "(row 0, column 0)"},
+    {"regular", SOUND_LAYER "lconv1d.depthwise_conv1d.weight", 0, NAN, "(row 0, column 0)"},
+    {"regular", SOUND_LAYER "feed_forward1.ffw_layer_1.linear.weight", 2, NAN, "(row 0, column 2)"},
+    {"regular", "audio_tower.output_proj.bias", 1, -INFINITY, "(row 0, column 1)"},
+};
+
+static void test_a_weight_that_is_not_finite_is_named_with_its_place(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof bad_values / sizeof bad_values[0]; i++) {
+        const bad_value *b = &bad_values[i / 2];
+        lr_error err = {0};
+        char *dir = model_copy(b->folder);
+        put_value = b->value;
+        put_at = b->at;
+        model_copy_rewrite(b->folder, dir, b->tensor, i % 2 ? put_one_in_f16 : put_one);
+        lr_status st = model_copy_open(dir, &err);
+        if (st != LR_E_MODEL || !strstr(err.text, b->tensor) || !strstr(err.text, dir) ||
+            !strstr(err.text, "has a value that is not finite") || !strstr(err.text, b->says))
+            fail_msg("%s: %s (%s)", b->tensor, err.text, lr_status_name(st));
+        lrt_remove_temp_dir(dir);
+    }
+}
+
+static void test_a_clipped_layer_may_lack_a_bound_but_not_have_a_wrong_one(void **state)
+{
+    static const struct {
+        const char *bound;
+        double value;
+        lr_status status;
+        const char *says;
+    } cases[] = {
+        {"input_min", -INFINITY, LR_OK, ""},    {"input_max", INFINITY, LR_OK, ""},
+        {"output_min", -INFINITY, LR_OK, ""},   {"output_max", INFINITY, LR_OK, ""},
+        {"input_min", NAN, LR_E_MODEL, "nan"},  {"input_max", NAN, LR_E_MODEL, "nan"},
+        {"output_min", NAN, LR_E_MODEL, "nan"}, {"output_max", NAN, LR_E_MODEL, "nan"},
+        {"input_min", INFINITY, LR_E_MODEL, "is inf, must be a number or -inf"},
+        {"output_max", -INFINITY, LR_E_MODEL, "is -inf, must be a number or inf"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[128];
+        lr_error err = {0};
+        char *dir = model_copy("sound");
+        (void)snprintf(name, sizeof name, SOUND_LAYER "self_attn.q_proj.%s", cases[i].bound);
+        put_value = cases[i].value;
+        put_at = 0;
+        model_copy_rewrite("sound", dir, name, put_one);
+        lr_status st = model_copy_open(dir, &err);
+        if (st != cases[i].status || !strstr(err.text, cases[i].says) ||
+            (st != LR_OK && !strstr(err.text, name)))
+            fail_msg("%s: %s (%s)", name, err.text, lr_status_name(st));
+        lrt_remove_temp_dir(dir);
+    }
+}
+
+static void test_an_embedding_that_is_not_finite_is_found_when_it_is_looked_up(void **state)
+{
+    (void)state;
+    lr_error err = {0};
+    const int32_t good[] = {2, 16, 18, 1}, bad[] = {2, 17};
+    float out[4 * 32];
+    char *dir = model_copy("textonly");
+    put_value = NAN;
+    put_at = 17 * 32 + 9;
+    model_copy_rewrite("textonly", dir, "language_model.embed_tokens.weight", put_one);
+    lr_model *model = fixture_model(dir, fixture_kernels(LR_ISA_AUTO), true, true);
+    lrt_assert_ok(lr_embed_ids(model, good, 4, out, &err), &err);
+    assert_int_equal(lr_embed_ids(model, bad, 2, out, &err), LR_E_MODEL);
+    assert_non_null(strstr(err.text, "embed_tokens.weight has a value that is not finite in the row of "
+                                     "token id 17 (column 9)"));
+    lr_model_close(model);
+    lrt_remove_temp_dir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_weight_that_is_not_finite_is_named_with_its_place),
+        cmocka_unit_test(test_a_clipped_layer_may_lack_a_bound_but_not_have_a_wrong_one),
+        cmocka_unit_test(test_an_embedding_that_is_not_finite_is_found_when_it_is_looked_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
