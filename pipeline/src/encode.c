@@ -302,6 +302,19 @@ static lr_status run_ranks(lr_job *job, lr_error *err) {
     return st == LR_OK ? lr_ranks_collect(job, err) : st;
 }
 
+/* Another process may have done the same work in the same time. */
+static lr_status commit(lr_job *job, const char *set_path, const char *manifest, lr_error *err) {
+    lr_error why = {0};
+    bool done = false;
+    lr_status st = lr_set_commit(job->writer, manifest, &why);
+    job->writer = NULL;
+    if (st == LR_OK) return LR_OK;
+    if (st == LR_E_EXISTS && lr_look_for_set(set_path, job->key, &done, NULL) == LR_OK && done) {
+        return take_finished(job, set_path, err);
+    }
+    return lr_fail(err, st, "%s", why.text);
+}
+
 static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     lr_status st = LR_OK;
     char *manifest = NULL;
@@ -315,8 +328,7 @@ static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     if (!lr_job_writes(job)) goto done;
     LR_TRY(lr_manifest_text(job, &manifest, err));
     LR_TRY(lr_cancel_check(job->options->cancel, err));
-    st = lr_set_commit(job->writer, manifest, err);
-    job->writer = NULL;
+    LR_TRY(commit(job, set_path, manifest, err));
 done:
     lr_free(manifest);
     return st;

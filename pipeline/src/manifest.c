@@ -1,7 +1,6 @@
 /* The manifest of a set, and the key that tells whether two runs are the same work. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <xxhash.h>
 
@@ -83,12 +82,13 @@ lr_status lr_manifest_key(const json_t *manifest, char **key, lr_error *err) {
 }
 
 lr_status lr_look_for_set(const char *set_path, const char *key, bool *done, lr_error *err) {
-    struct stat info;
+    bool there = false;
     lr_set *set = NULL;
     lr_error why = {0};
     *done = false;
-    if (lstat(set_path, &info) != 0) return LR_OK;
-    lr_status st = lr_set_open(&set, set_path, &why);
+    lr_status st = lr_set_may_replace(set_path, &there, err);
+    if (st != LR_OK || !there) return st;
+    st = lr_set_open(&set, set_path, &why);
     if (st == LR_E_NOMEM) return lr_fail(err, st, "%s", why.text);
     if (st != LR_OK) {
         return lr_fail(err, LR_E_EXISTS, "%s is there already and is no whole embedding set (%s); "

@@ -176,6 +176,7 @@ done:
 static lr_status write_set(repool_job *job, lr_error *err) {
     lr_status st = LR_OK;
     char *text = NULL;
+    lr_error why = {0};
     json_t *counts = json_object_get(job->manifest, "counts");
     LR_TRY(lr_set_create(&job->writer, job->set_path, job->options->force, err));
     LR_TRY(pool_all(job, err));
@@ -183,8 +184,16 @@ static lr_status write_set(repool_job *job, lr_error *err) {
         LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     }
     LR_TRY(lr_json_text(job->manifest, 0, &text, err));
-    st = lr_set_commit(job->writer, text, err);
+    st = lr_set_commit(job->writer, text, &why);
     job->writer = NULL;
+    if (st == LR_OK) goto done;
+    /* Another process may have done the same work in the same time. */
+    if (st == LR_E_EXISTS && lr_look_for_set(job->set_path, job->key, &job->result->skipped, NULL) == LR_OK &&
+        job->result->skipped) {
+        st = LR_OK;
+    } else {
+        st = lr_fail(err, st, "%s", why.text);
+    }
 done:
     lr_free(text);
     return st;

@@ -12,6 +12,8 @@
 
 #include "files.h"
 
+#define MOST_TRIES 16 /* to put a set where other processes put theirs */
+
 struct lr_set_writer {
     char *final_path, *directory;
     bool replace, made;
@@ -35,12 +37,14 @@ lr_status lr_set_create(lr_set_writer **out, const char *final_path, bool replac
     lr_status st = LR_OK;
     lr_set_writer *w = NULL;
     struct stat info;
+    bool there = false;
     *out = NULL;
     LR_TRY(LR_NEW(&w, 1, "an embedding set", err));
     w->replace = replace;
     w->final_path = lr_strdup(final_path);
     if (!w->final_path) LR_FAIL(LR_E_NOMEM, "out of memory: a file name");
-    if (lstat(final_path, &info) == 0 && !replace) {
+    LR_TRY(lr_set_may_replace(final_path, &there, err));
+    if (there && !replace) {
         LR_FAIL(LR_E_EXISTS, "%s is there already; --force replaces it", final_path);
     }
     LR_TRY(part_name(&w->directory, final_path, err));
@@ -289,37 +293,44 @@ done:
     return st;
 }
 
-/* Puts the directory in place. An old set is moved aside first and removed last, so that a whole set is
- * there under one of the two names at any moment. */
+/* One try; *again: another process put a set there, or took one away, in the middle of it. An old set is
+ * moved aside first and removed last, so that a whole set is there under one of the two names at any moment. */
+static lr_status try_to_place(lr_set_writer *w, const char *old, bool *again, lr_error *err) {
+    struct stat left;
+    bool there = false;
+    lr_status st = lr_set_may_replace(w->final_path, &there, err);
+    *again = false;
+    if (st != LR_OK) return st;
+    if (there && !w->replace) {
+        return lr_fail(err, LR_E_EXISTS, "%s has come up meanwhile; --force replaces it", w->final_path);
+    }
+    if (there) {
+        if (lstat(old, &left) == 0) st = lr_remove_tree(old, err); /* of an earlier failure */
+        if (st != LR_OK) return st;
+        if (rename(w->final_path, old) != 0) {
+            *again = errno == ENOENT;
+            return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be moved aside", w->final_path);
+        }
+    }
+    /* This fails where something is by now, unless that is an empty directory. */
+    if (rename(w->directory, w->final_path) != 0) {
+        *again = errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR;
+        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be put in place", w->final_path);
+        if (there) (void)rename(old, w->final_path);
+        return st;
+    }
+    w->made = false;
+    return there ? lr_remove_tree(old, err) : LR_OK;
+}
+
 static lr_status put_in_place(lr_set_writer *w, lr_error *err) {
     lr_status st = LR_OK;
     char *old = NULL;
-    struct stat info;
-    bool there = lstat(w->final_path, &info) == 0;
-    if (there && !w->replace) {
-        LR_FAIL(LR_E_EXISTS, "%s has come up meanwhile; --force replaces it", w->final_path);
-    }
-    if (there) {
-        struct stat left;
-        LR_TRY(lr_format(&old, err, "%s.old", w->directory));
-        if (lstat(old, &left) == 0) LR_TRY(lr_remove_tree(old, err)); /* of an earlier failure */
-        if (rename(w->final_path, old) != 0) {
-            st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be moved aside", w->final_path);
-            goto done;
-        }
-    }
-    if (rename(w->directory, w->final_path) != 0) {
-        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be put in place", w->final_path);
-        if (there) (void)rename(old, w->final_path);
-        goto done;
-    }
-    w->made = false;
-    if (there) {
-        if (S_ISDIR(info.st_mode)) {
-            LR_TRY(lr_remove_tree(old, err));
-        } else if (unlink(old) != 0) {
-            st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be removed", old);
-        }
+    bool again = true;
+    LR_TRY(lr_format(&old, err, "%s.old", w->directory));
+    for (int tries = 0; tries < MOST_TRIES && again; tries++) {
+        lr_error_clear(err);
+        st = try_to_place(w, old, &again, err);
     }
 done:
     lr_free(old);

@@ -62,6 +62,18 @@ jq -e '.counts.frames == 4' out/b.mp4/manifest.json >/dev/null || fail "--force 
 mkdir -p out/c.mp4 && echo precious >out/c.mp4/notes.txt && cp b.mp4 c.mp4
 check 1 "a directory that is no set" "$LONGREEL" encode c.mp4 -m "$model" -o out
 there out/c.mp4/notes.txt
+cp c.mp4 c.copy
+for place in . out; do # the recording's own directory; one with something else of that name
+    check 1 "--force on $place/c.mp4, which is no set" "$LONGREEL" encode c.mp4 -m "$model" -o "$place" --force
+    says "is left as it is"
+done
+cmp c.mp4 c.copy || fail "--force replaced the recording"
+there out/c.mp4/notes.txt
+"$LONGREEL" encode b.mp4 -m "$model" -o both >first 2>&1 &
+first=$!
+check 0 "two processes at one set" "$LONGREEL" encode b.mp4 -m "$model" -o both
+wait "$first" || fail "the other process failed: $(cat first)"
+check 0 "what they made" "$LONGREEL" verify both
 no_parts out
 
 # ------------------------------------------------------------------ failing recordings

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct world {
     char *directory; /* recordings */
@@ -388,14 +389,35 @@ static void test_what_is_no_set_is_in_the_way(void **state)
     (void)state;
     lr_encode_options o = plain_options();
     lrt_write(here.set, "mine", 4);
-    fails(here.model, here.clip, &o, LR_E_EXISTS, here.set);
-    char *text = lrt_slurp(here.set, NULL);
-    assert_string_equal(text, "mine");
-    free(text);
-    case_holds_only(here.out, only_set);
+    for (int force = 0; force < 2; force++) {
+        o.force = force;
+        fails(here.model, here.clip, &o, LR_E_EXISTS, here.set);
+        fails(here.model, here.clip, &o, LR_E_EXISTS, "is left as it is");
+        char *text = lrt_slurp(here.set, NULL);
+        assert_string_equal(text, "mine");
+        free(text);
+        case_holds_only(here.out, only_set);
+    }
+}
+
+/* Where the set would take the place of the recording itself, also under another name. */
+static void test_a_recording_never_loses_its_place_to_its_set(void **state)
+{
+    (void)state;
+    lr_encode_options o = plain_options();
+    size_t bytes = 0, after = 0;
+    char *content = lrt_slurp(here.clip, &bytes);
+    lr_error err = {0};
+    lr_encode_result result;
     o.force = true;
-    case_encode(here.model, here.clip, here.set, &o, NULL);
-    case_holds_only(here.out, only_set);
+    assert_int_equal(link(here.clip, here.set), 0);
+    assert_int_equal(lr_encode_recording(here.model, here.clip, here.clip, &o, &result, &err), LR_E_EXISTS);
+    fails(here.model, here.clip, &o, LR_E_EXISTS, "is left as it is");
+    char *text = lrt_slurp(here.set, &after);
+    assert_int_equal(after, bytes);
+    assert_memory_equal(text, content, bytes);
+    free(text);
+    free(content);
 }
 
 static void test_a_place_where_no_directory_can_be_made_is_named(void **state)
@@ -493,6 +515,7 @@ int main(void)
         TEST(test_other_work_is_not_written_over_a_set),
         TEST(test_a_set_without_the_tokens_asked_for_is_not_taken_for_the_work),
         TEST(test_what_is_no_set_is_in_the_way),
+        TEST(test_a_recording_never_loses_its_place_to_its_set),
         TEST(test_a_place_where_no_directory_can_be_made_is_named),
         TEST(test_a_full_disk_leaves_nothing),
         TEST(test_a_full_disk_keeps_the_set_that_was_to_be_replaced),

@@ -71,6 +71,111 @@ static void test_set_is_replaced_only_when_asked(void **state) {
     lrt_remove_temp_dir(dir);
 }
 
+/* What is at the place stays as it is, whether a replacement was asked for or not, and nobody is told to ask. */
+static void assert_left_alone(const char *path) {
+    lr_error err = {0};
+    set_case what = usual;
+    for (int replace = 0; replace < 2; replace++) {
+        what.replace = replace;
+        assert_int_equal(write_set(path, &what, &err), LR_E_EXISTS);
+        assert_null(strstr(err.text, "--force"));
+        lr_error_clear(&err);
+    }
+}
+
+static void test_set_never_takes_the_place_of_something_else(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4"), *inner = lrt_path(path, "notes.txt");
+    char *manifest = lrt_path(path, "manifest.json"), *there = lrt_path(dir, "there");
+    lr_error err = {0};
+    lrt_write(path, "a recording", 11);
+    assert_left_alone(path);
+    unlink(path);
+    lrt_assert_ok(write_set(there, &usual, &err), &err);
+    assert_int_equal(symlink("there", path), 0);
+    assert_left_alone(path);
+    unlink(path);
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_left_alone(path);
+    lrt_write(manifest, "{\"name\": \"a web page\"}", 23);
+    assert_left_alone(path);
+    lrt_write(inner, "precious", 8);
+    assert_left_alone(path);
+    unlink(manifest);
+    assert_left_alone(path);
+    assert_int_equal(entries(dir), 2);
+    assert_int_equal(entries(path), 1);
+    lrt_assert_ok(lr_set_verify(there, &err), &err);
+    free(inner);
+    free(manifest);
+    free(there);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+static void test_set_with_a_file_of_somebody_else_is_not_replaced(void **state) {
+    (void)state;
+    static const char *const names[] = {"notes.txt", "stages/notes.txt"};
+    for (size_t i = 0; i < 2; i++) {
+        char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4"), *stages = lrt_path(path, "stages");
+        char *notes = lrt_path(path, names[i]);
+        lr_error err = {0};
+        lrt_assert_ok(write_set(path, &usual, &err), &err);
+        assert_int_equal(mkdir(stages, 0777), 0);
+        lrt_write(notes, "precious", 8);
+        set_case what = usual;
+        what.replace = true;
+        assert_int_equal(write_set(path, &what, &err), LR_E_EXISTS);
+        assert_non_null(strstr(err.text, i == 0 ? "notes.txt" : "stages"));
+        assert_int_equal(access(notes, F_OK), 0);
+        free(notes);
+        free(stages);
+        free(path);
+        lrt_remove_temp_dir(dir);
+    }
+}
+
+static void test_damaged_set_is_replaced(void **state) {
+    (void)state;
+    static const char *const names[] = {"manifest.json", "segments.npy", "recording.npy"};
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4");
+    lr_error err = {0};
+    set_case what = usual;
+    what.replace = true;
+    lrt_assert_ok(write_set(path, &what, &err), &err);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *file = lrt_path(path, names[i]);
+        lrt_write(file, "", 0);
+        lrt_assert_ok(write_set(path, &what, &err), &err);
+        unlink(file);
+        lrt_assert_ok(write_set(path, &what, &err), &err);
+        lrt_assert_ok(lr_set_verify(path, &err), &err);
+        free(file);
+    }
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+/* What comes up while a set is being written. */
+static void test_something_that_comes_up_meanwhile_is_left_alone(void **state) {
+    (void)state;
+    for (int replace = 0; replace < 2; replace++) {
+        char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4");
+        lr_error err = {0};
+        lr_set_writer *w = NULL;
+        lrt_assert_ok(lr_set_create(&w, path, replace, &err), &err);
+        lrt_write(path, "a recording", 11);
+        assert_int_equal(lr_set_commit(w, "{}", &err), LR_E_EXISTS);
+        size_t bytes = 0;
+        char *content = lrt_slurp(path, &bytes);
+        assert_int_equal(bytes, 11);
+        assert_int_equal(entries(dir), 1);
+        free(content);
+        free(path);
+        lrt_remove_temp_dir(dir);
+    }
+}
+
 /* A full disk, as far as a process can make one: files may not grow past a limit. The set that was there
  * stays whole, and nothing else is left. */
 static void test_full_disk_leaves_the_old_set(void **state) {
@@ -182,6 +287,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set_reads_back_what_was_written),
         cmocka_unit_test(test_set_is_replaced_only_when_asked),
+        cmocka_unit_test(test_set_never_takes_the_place_of_something_else),
+        cmocka_unit_test(test_set_with_a_file_of_somebody_else_is_not_replaced),
+        cmocka_unit_test(test_damaged_set_is_replaced),
+        cmocka_unit_test(test_something_that_comes_up_meanwhile_is_left_alone),
         cmocka_unit_test(test_full_disk_leaves_the_old_set),
         cmocka_unit_test(test_verify_sees_every_change),
         cmocka_unit_test(test_sets_are_found_below_directories_once),

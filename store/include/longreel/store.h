@@ -53,8 +53,12 @@ typedef struct lr_frame_row {
  * One thread. Everything that fails leaves nothing behind but what was there before. */
 typedef struct lr_set_writer lr_set_writer;
 
+/* May a set take the place of what is at final_path? Only of an embedding set, whole or damaged, that holds
+ * nothing else: never of a file, a link, or a directory with anything foreign in it (LR_E_EXISTS).
+ * *there: something is at final_path. */
+lr_status lr_set_may_replace(const char *final_path, bool *there, lr_error *err);
 /* final_path: OUT/<name>. An existing set there is only replaced at commit when `replace`; else
- * LR_E_EXISTS at once. Creates parents. */
+ * LR_E_EXISTS at once, and always for what is no set. Creates parents. */
 lr_status lr_set_create(lr_set_writer **out, const char *final_path, bool replace, lr_error *err);
 /* The directory being filled (for tokens.safetensors and stages/). */
 const char *lr_set_directory(const lr_set_writer *writer);
