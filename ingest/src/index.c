@@ -1,6 +1,8 @@
 /* One pass over the packets of the chosen picture and sound streams, without decoding. */
 #include "recording.h"
 
+#include "clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +50,9 @@ static lr_status choose_audio(const lr_recording *recording, const AVFormatConte
         if (format->streams[i]->codecpar->codec_type != AVMEDIA_TYPE_AUDIO) continue;
         if (count++ == wanted) *chosen = (int)i;
     }
-    if (*chosen < 0 && count > 0)
+    if (*chosen < 0 && count == 0)
+        return lr_fail(err, LR_E_USAGE, "%s: has no sound track %d (it has none)", recording->path, wanted);
+    if (*chosen < 0)
         return lr_fail(err, LR_E_USAGE, "%s: has no sound track %d (it has %d, counted from 0)",
                        recording->path, wanted, count);
     return LR_OK;
@@ -65,15 +69,18 @@ static lr_status check_decodable(lr_recording *recording, const AVFormatContext 
     const AVCodecParameters *p = format->streams[*stream]->codecpar;
     const AVRational tick = format->streams[*stream]->time_base;
     bool usable = avcodec_find_decoder(p->codec_id) != NULL && tick.num > 0 && tick.den > 0;
-    char format_text[64] = "";
+    char details[64] = "";
     if (p->codec_type == AVMEDIA_TYPE_AUDIO) {
         usable = usable && lri_is_sound(p->sample_rate, p->ch_layout.nb_channels);
-        (void)snprintf(format_text, sizeof format_text, ", %d Hz, %d channel(s)", p->sample_rate,
+        (void)snprintf(details, sizeof details, ", %d Hz, %d channel(s)", p->sample_rate,
                        p->ch_layout.nb_channels);
+    } else if ((int64_t)p->width * p->height > LRI_MAX_PIXELS) {
+        usable = false;
+        (void)snprintf(details, sizeof details, ", %d x %d pixels", p->width, p->height);
     }
     if (usable) return LR_OK;
     lr_status st = lri_recording_warn(recording, err, "the %s stream %d (%s%s) cannot be decoded", kind,
-                                      *stream, lri_codec_name(p->codec_id), format_text);
+                                      *stream, lri_codec_name(p->codec_id), details);
     *stream = -1;
     return st;
 }
@@ -133,25 +140,63 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     return LR_OK;
 }
 
+/* A packet of the picture (kind 0) or the sound (1). Only formats that say so have clocks that step. */
+static lr_status add_packet(lr_recording *recording, lri_source *source, lri_clock clocks[2], int kind,
+                            lr_error *err)
+{
+    AVPacket *packet = source->packet;
+    const AVStream *stream = source->format->streams[packet->stream_index];
+    int64_t dts = packet->dts, pts = packet->pts;
+    if (source->format->iformat->flags & AVFMT_TS_DISCONT)
+        lri_clock_correct(&clocks[kind], &clocks[1 - kind], stream->time_base, packet);
+    if (kind == 1) return lri_sound_index_add(recording, stream, packet, err);
+    lr_status st = add_picture(recording, stream, packet, err);
+    /* The demuxer is asked for what lies in the file. */
+    if (st == LR_OK)
+        recording->video.packets[recording->video.n_packets - 1].seek =
+            dts == AV_NOPTS_VALUE ? pts : dts;
+    return st;
+}
+
+static lr_status warn_of_steps(lr_recording *recording, const lri_clock clocks[2], lr_error *err)
+{
+    size_t steps = clocks[0].n_steps > clocks[1].n_steps ? clocks[0].n_steps : clocks[1].n_steps;
+    if (steps == 0) return LR_OK;
+    return lri_recording_warn(recording, err, "the clock was set anew %zu time(s): it goes on", steps);
+}
+
 static lr_status read_packets(lr_recording *recording, lri_source *source, lr_error *err)
 {
+    lri_clock clocks[2] = {{0}, {0}};
     /* Each packet takes bytes of the file; a demuxer that goes on without is running in a circle. */
     int64_t limit = source->bytes + 4096;
     for (int64_t count = 0;; count++) {
         bool got;
         lr_status st = lri_source_read(source, &got, err);
-        if (st != LR_OK || !got) return st;
+        if (st != LR_OK) return st;
+        if (!got) return warn_of_steps(recording, clocks, err);
         if (count > limit)
             return lr_fail(err, LR_E_FORMAT, "%s: more packets than bytes", recording->path);
         const AVPacket *packet = source->packet;
         if (packet->size <= 0) continue;
         if (packet->stream_index == recording->video.stream)
-            st = add_picture(recording, source->format->streams[recording->video.stream], packet, err);
+            st = add_packet(recording, source, clocks, 0, err);
         else if (packet->stream_index == recording->audio.stream)
-            st = lri_sound_index_add(recording, source->format->streams[recording->audio.stream],
-                                     packet, err);
+            st = add_packet(recording, source, clocks, 1, err);
         if (st != LR_OK) return st;
     }
+}
+
+/* Of a file that does have the other kind this says what is missing. */
+static lr_status fail_empty(const lr_recording *recording, lr_error *err)
+{
+    const char *decoded = recording->n_warnings > 0 ? " that can be decoded" : "";
+    if (!recording->options.video)
+        return lr_fail(err, LR_E_NO_MEDIA, "%s: has no sound%s", recording->path, decoded);
+    if (!recording->options.audio)
+        return lr_fail(err, LR_E_NO_MEDIA, "%s: has no pictures%s", recording->path, decoded);
+    return lr_fail(err, LR_E_NO_MEDIA, "%s: holds neither picture nor sound that can be decoded",
+                   recording->path);
 }
 
 lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *err)
@@ -166,9 +211,10 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     if (!recording->options.audio) audio->stream = -1;
     LR_TRY(check_decodable(recording, format, &video->stream, "picture", err));
     LR_TRY(check_decodable(recording, format, &audio->stream, "sound", err));
-    if (video->stream < 0 && audio->stream < 0)
-        LR_FAIL(LR_E_NO_MEDIA, "%s: holds neither picture nor sound that can be decoded",
-                recording->path);
+    if (video->stream < 0 && audio->stream < 0) {
+        st = fail_empty(recording, err);
+        goto done;
+    }
     for (unsigned i = 0; i < format->nb_streams; i++)
         if ((int)i != video->stream && (int)i != audio->stream)
             format->streams[i]->discard = AVDISCARD_ALL;
@@ -191,8 +237,7 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     if (video->n_shown == 0) video->stream = -1;
     if (audio->n_runs == 0) audio->stream = -1;
     if (video->stream < 0 && audio->stream < 0)
-        LR_FAIL(LR_E_NO_MEDIA, "%s: holds neither picture nor sound that can be decoded",
-                recording->path);
+        st = fail_empty(recording, err);
 done:
     return st;
 }

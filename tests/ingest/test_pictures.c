@@ -334,6 +334,58 @@ static void test_later_sizes_and_formats_are_fitted_to_the_first(void **state)
     check_change(96, 64, AV_PIX_FMT_YUV422P10LE);
 }
 
+/* Two broadcasts in one file, each with a clock of its own: one timeline, picture and sound together. */
+static void test_a_clock_that_is_set_anew_goes_on(void **state)
+{
+    (void)state;
+    lrm_film film = {.encoder = "libx264",
+                     .format = AV_PIX_FMT_YUV420P,
+                     .width = 96,
+                     .height = 64,
+                     .frames = 40,
+                     .rate = {10, 1},
+                     .gop = 10,
+                     .b_frames = 2,
+                     .luma = 40,
+                     .step = 1,
+                     .plain = true,
+                     .options = "preset=veryfast;crf=8"};
+    lrm_track track = {.encoder = "mp2", .rate = 48000, .channels = 1, .ms = 4000};
+    char *path = lrt_path(dir, "anew.ts"), *second = lrt_path(dir, "second.ts");
+    lrm_reading all;
+    size_t count;
+    lrm_record(path, "mpegts", &film, &track);
+    film.luma = 120;
+    lrm_record(second, "mpegts", &film, &track);
+    append_file(path, second);
+    lr_ingest_options options = lr_ingest_defaults();
+    options.fps = (lr_rational){10, 1};
+    lr_recording *recording = lrm_open(path, &options);
+    const lr_timeline *t = lr_recording_timeline(recording);
+    assert_int_equal(t->n_warnings, 1);
+    assert_non_null(strstr(t->warnings[0], "set anew 1 time"));
+    assert_int_equal(t->video.n_frames, 80);
+    assert_int_equal(t->audio.n_gaps, 0);
+    lrm_read_frames(recording, 0, 80, &all);
+    for (int64_t k = 0; k < 80; k++) {
+        double want = k < 40 ? 40 + (double)k : 120 + (double)(k - 40);
+        if (all.luma[k] < want - 2 || all.luma[k] > want + 2)
+            fail_msg("frame %lld: luma %.1f, not %.0f", (long long)k, all.luma[k], want);
+    }
+    /* The tones begin at whole seconds of each broadcast; packets of 24 ms lie across the joint. */
+    float *samples = lrm_read_sound(recording, &count);
+    for (int second_number = 1; second_number < 8; second_number++) {
+        size_t at = (size_t)second_number * 16000 - 3200;
+        while (at < count && samples[at] < 0.05f && samples[at] > -0.05f) at++;
+        assert_in_range(at / 16, second_number * 1000 - 60, second_number * 1000 + 60);
+    }
+    free(samples);
+    lrm_free_reading(&all);
+    lr_recording_close(recording);
+    free(second);
+    free(path);
+}
+
 /* ------------------------------------------------------------------ stills */
 
 static void check_still(const char *encoder, enum AVPixelFormat format, const char *name,
@@ -414,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_formats_and_odd_sizes_are_libswscales),
         cmocka_unit_test(test_transparent_pixels_stand_on_black),
         cmocka_unit_test(test_later_sizes_and_formats_are_fitted_to_the_first),
+        cmocka_unit_test(test_a_clock_that_is_set_anew_goes_on),
         cmocka_unit_test(test_a_still_picture_is_one_frame),
         cmocka_unit_test(test_a_file_is_known_by_its_content),
         cmocka_unit_test(test_lossless_rgb_comes_through_unchanged),
