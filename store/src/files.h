@@ -33,6 +33,15 @@ lr_status lr_list_files(const char *directory, char ***names, size_t *count, lr_
 void lr_list_free(char **names, size_t count);
 int lr_compare_strings(const void *a, const void *b); /* of char *, for qsort */
 
+/* state.c: names in an output directory that are no sets' */
+
+/* The unfinished set of `name` is ".<stem>.part-<pid>": the name itself or, where that would become longer
+ * than a file name may be, its beginning and a hash. */
+#define LR_STEM_LIMIT ((size_t)220)
+void lr_set_stem(const char *name, char stem[LR_STEM_LIMIT + 1]);
+/* Is this the name of an unfinished set, or of the notes of failures? */
+bool lr_set_is_reserved(const char *entry);
+
 /* state.c, once the set is finished and nothing may fail any more; `parent` is the directory of final_path.
  * Nothing failed for this set. */
 void lr_set_forget_failure(const char *parent, const char *final_path);

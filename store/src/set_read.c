@@ -242,20 +242,22 @@ static lr_status add_found(found_list *list, const char *path, lr_error *err) {
     return LR_OK;
 }
 
-/* Unfinished sets begin with a dot; links are not followed below the paths given. */
-static lr_status find_below(found_list *list, const char *path, int depth, lr_error *err) {
+/* Unfinished sets are none; a directory whose name begins with a dot may be a set (of a recording of such a
+ * name), but what else lies in it is hidden. Links are not followed below the paths given. */
+static lr_status find_below(found_list *list, const char *path, int depth, bool hidden, lr_error *err) {
     lr_status st = LR_OK;
     if (is_set(path, err, &st)) return add_found(list, path, err);
-    if (st != LR_OK || depth == 0) return st;
+    if (st != LR_OK || depth == 0 || hidden) return st;
     DIR *dir = opendir(path);
     if (!dir) return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
     for (struct dirent *e; st == LR_OK && (e = readdir(dir));) {
-        if (e->d_name[0] == '.') continue;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        if (lr_set_is_reserved(e->d_name)) continue;
         char *below = NULL;
         struct stat info;
         st = lr_format(&below, err, "%s/%s", path, e->d_name);
         if (st == LR_OK && lstat(below, &info) == 0 && S_ISDIR(info.st_mode)) {
-            st = find_below(list, below, depth - 1, err);
+            st = find_below(list, below, depth - 1, e->d_name[0] == '.', err);
         }
         lr_free(below);
     }
@@ -267,7 +269,7 @@ lr_status lr_set_find(const char *const *paths, size_t n_paths, char ***out, siz
                       lr_error *err) {
     lr_status st = LR_OK;
     found_list list = {0};
-    for (size_t i = 0; i < n_paths && st == LR_OK; i++) st = find_below(&list, paths[i], 8, err);
+    for (size_t i = 0; i < n_paths && st == LR_OK; i++) st = find_below(&list, paths[i], 8, false, err);
     if (st != LR_OK) {
         lr_list_free(list.paths, list.count);
         return st;

@@ -1,5 +1,6 @@
 /* Writing a set: beside its final name, renamed when complete. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +26,18 @@ struct lr_set_writer {
 /* "OUT/talk.mp4" -> "OUT/.talk.mp4.part-1234" */
 static lr_status part_name(char **out, const char *final_path, lr_error *err) {
     const char *slash = strrchr(final_path, '/');
-    size_t head = slash ? (size_t)(slash - final_path) + 1 : 0;
-    if (final_path[head] == '\0') {
-        return lr_fail(err, LR_E_USAGE, "%s: names no embedding set", final_path);
+    const char *name = slash ? slash + 1 : final_path;
+    char stem[LR_STEM_LIMIT + 1];
+    if (name[0] == '\0') return lr_fail(err, LR_E_USAGE, "%s: names no embedding set", final_path);
+    if (strlen(name) > NAME_MAX) {
+        return lr_fail(err, LR_E_USAGE, "%s: a name has at most %d bytes", final_path, NAME_MAX);
     }
-    return lr_format(out, err, "%.*s.%s.part-%ld", (int)head, final_path, final_path + head,
-                     (long)getpid());
+    if (lr_set_is_reserved(name)) {
+        return lr_fail(err, LR_E_USAGE, "%s: a name like that is used for what is not finished; give the "
+                       "recording another one", final_path);
+    }
+    lr_set_stem(name, stem);
+    return lr_format(out, err, "%.*s.%s.part-%ld", (int)(name - final_path), final_path, stem, (long)getpid());
 }
 
 lr_status lr_set_create(lr_set_writer **out, const char *final_path, bool replace, lr_error *err) {
@@ -43,11 +50,11 @@ lr_status lr_set_create(lr_set_writer **out, const char *final_path, bool replac
     w->replace = replace;
     w->final_path = lr_strdup(final_path);
     if (!w->final_path) LR_FAIL(LR_E_NOMEM, "out of memory: a file name");
+    LR_TRY(part_name(&w->directory, final_path, err));
     LR_TRY(lr_set_may_replace(final_path, &there, err));
     if (there && !replace) {
         LR_FAIL(LR_E_EXISTS, "%s is there already; --force replaces it", final_path);
     }
-    LR_TRY(part_name(&w->directory, final_path, err));
     LR_TRY(lr_make_parents(final_path, err));
     if (lstat(w->directory, &info) == 0) LR_TRY(lr_remove_tree(w->directory, err));
     if (mkdir(w->directory, 0777) != 0) {

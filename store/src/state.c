@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include <longreel/store.h>
 
 #include "files.h"
@@ -71,13 +73,31 @@ static size_t unfinished_name(const char *entry, long *pid) {
     return (size_t)(at - entry) - 1;
 }
 
+void lr_set_stem(const char *name, char stem[LR_STEM_LIMIT + 1]) {
+    size_t length = strlen(name);
+    if (length <= LR_STEM_LIMIT) {
+        memcpy(stem, name, length + 1);
+        return;
+    }
+    size_t head = LR_STEM_LIMIT - 17; /* a mark and 16 digits follow */
+    while (head > 0 && ((unsigned char)name[head] & 0xc0) == 0x80) head--; /* not within a character of UTF-8 */
+    memcpy(stem, name, head);
+    snprintf(stem + head, 18, "~%016llx", (unsigned long long)XXH3_64bits(name, length));
+}
+
+bool lr_set_is_reserved(const char *entry) {
+    long pid;
+    return strcmp(entry, NOTES) == 0 || unfinished_name(entry, &pid) > 0;
+}
+
 static bool lives(long pid) {
     return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }
 
 void lr_set_clear_unfinished(const char *parent, const char *final_path) {
-    const char *name = last_name(final_path);
+    char name[LR_STEM_LIMIT + 1];
     DIR *dir = opendir(parent);
+    lr_set_stem(last_name(final_path), name);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         long pid = 0;
         size_t length = unfinished_name(e->d_name, &pid);

@@ -35,6 +35,17 @@ cp b.mp4 "$odd_name"
 check 0 "any bytes in a name" "$LONGREEL" encode "$odd_name" -m "$model" -o out --json
 json '.recordings[0].status == "saved"'
 there "out/$odd_name/manifest.json"
+cp b.mp4 .hidden.mp4
+check 0 "a name that begins with a dot" "$LONGREEL" encode .hidden.mp4 -m "$model" -o dotted
+check 0 "its state" "$LONGREEL" status dotted --json
+json '[.sets[] | .path] == ["dotted/.hidden.mp4"]'
+check 0 "it is verified" "$LONGREEL" verify dotted --json
+check 0 "it is found" "$LONGREEL" query dotted "a red car" -m "$model" --json
+json '.hits[0].recording == ".hidden.mp4"'
+long_name=$(printf 'x%.0s' {1..251}).mp4
+cp b.mp4 "$long_name"
+check 0 "a name as long as names may be" "$LONGREEL" encode "$long_name" -m "$model" -o long
+there "long/$long_name/manifest.json"
 
 # ------------------------------------------------------------------ documents of a set
 jq -e '.format == "longreel-embeddings/1" and .recording.name == "a.mp4" and .options.chunk == 1024

@@ -400,6 +400,29 @@ static void test_what_is_no_set_is_in_the_way(void **state)
     }
 }
 
+static void put_other_set(void *arg, const lr_progress *progress)
+{
+    (void)progress;
+    (void)rename(arg, here.set); /* the first time; then it is not there any more */
+}
+
+static void test_the_same_set_by_another_process_meanwhile_counts(void **state)
+{
+    (void)state;
+    lr_encode_options o = plain_options();
+    char *other = lrt_path(here.out, "other");
+    lr_encode_result result = {0};
+    case_encode(here.model, here.clip, other, &o, NULL);
+    o.progress = put_other_set;
+    o.progress_arg = other;
+    case_encode(here.model, here.clip, here.set, &o, &result);
+    assert_true(result.skipped);
+    assert_true(result.segments > 0);
+    lr_encode_result_free(&result);
+    case_holds_only(here.out, only_set);
+    free(other);
+}
+
 /* Where the set would take the place of the recording itself, also under another name. */
 static void test_a_recording_never_loses_its_place_to_its_set(void **state)
 {
@@ -515,6 +538,7 @@ int main(void)
         TEST(test_other_work_is_not_written_over_a_set),
         TEST(test_a_set_without_the_tokens_asked_for_is_not_taken_for_the_work),
         TEST(test_what_is_no_set_is_in_the_way),
+        TEST(test_the_same_set_by_another_process_meanwhile_counts),
         TEST(test_a_recording_never_loses_its_place_to_its_set),
         TEST(test_a_place_where_no_directory_can_be_made_is_named),
         TEST(test_a_full_disk_leaves_nothing),

@@ -244,8 +244,9 @@ static void test_sets_are_found_below_directories_once(void **state) {
         lrt_assert_ok(write_set(path, &usual, &err), &err);
         free(path);
     }
-    char *hidden = lrt_path(dir, ".c.mp4.part-1"), *a = lrt_path(dir, "a");
-    lrt_assert_ok(write_set(hidden, &usual, &err), &err);
+    char *hidden = lrt_path(dir, ".c.mp4.part-1"), *a = lrt_path(dir, "a"), *c = lrt_path(dir, "c.mp4");
+    lrt_assert_ok(write_set(c, &usual, &err), &err);
+    assert_int_equal(rename(c, hidden), 0);
     const char *roots[] = {dir, a};
     char **found = NULL;
     size_t count = 0;
@@ -258,6 +259,79 @@ static void test_sets_are_found_below_directories_once(void **state) {
     assert_int_equal(lr_set_find(nowhere, 1, &found, &count, &err), LR_E_IO);
     free(hidden);
     free(a);
+    free(c);
+    lrt_remove_temp_dir(dir);
+}
+
+static size_t number_found(const char *dir) {
+    lr_error err = {0};
+    char **found = NULL;
+    size_t count = 0;
+    lrt_assert_ok(lr_set_find(&dir, 1, &found, &count, &err), &err);
+    lr_set_find_free(found, count);
+    return count;
+}
+
+static void test_set_whose_name_begins_with_a_dot_is_found(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, ".talk.mp4"), *deeper = lrt_path(dir, ".git/talk.mp4");
+    lr_error err = {0};
+    lr_set_entry *entries_of = NULL;
+    size_t count = 0;
+    lrt_assert_ok(write_set(path, &usual, &err), &err);
+    lrt_assert_ok(write_set(deeper, &usual, &err), &err); /* hidden, and no set's name */
+    assert_int_equal(number_found(dir), 1);
+    lrt_assert_ok(lr_set_states(dir, &entries_of, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_string_equal(entries_of[0].path, path);
+    assert_int_equal(entries_of[0].state, LR_SET_FINISHED);
+    lr_set_states_free(entries_of, count);
+    free(deeper);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+static void test_names_of_unfinished_sets_are_refused(void **state) {
+    (void)state;
+    static const char *const names[] = {".failed", ".talk.mp4.part-17", ".talk.mp4.part-17.old"};
+    char *dir = lrt_temp_dir();
+    lr_error err = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = lrt_path(dir, names[i]);
+        assert_int_equal(write_set(path, &usual, &err), LR_E_USAGE);
+        lr_error_clear(&err);
+        free(path);
+    }
+    assert_int_equal(entries(dir), 0);
+    lrt_remove_temp_dir(dir);
+}
+
+/* With characters of two bytes: the name is cut at any length for the unfinished set. */
+static void test_set_may_have_a_name_as_long_as_names_may_be(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), name[300];
+    lr_error err = {0};
+    set_case what = usual;
+    what.replace = true;
+    static const size_t lengths[] = {219, 220, 221, 222, 254, 255};
+    for (size_t i = 0; i < 6; i++) {
+        const size_t length = lengths[i];
+        memset(name, 'x', length);
+        for (size_t at = 60; at + 2 <= length; at += 2) memcpy(name + at, "\xc3\xa4", 2);
+        name[length] = '\0';
+        char *path = lrt_path(dir, name);
+        lrt_assert_ok(write_set(path, &what, &err), &err);
+        lrt_assert_ok(write_set(path, &what, &err), &err);
+        free(path);
+    }
+    assert_int_equal(number_found(dir), 6);
+    assert_int_equal(entries(dir), 6);
+    memset(name, 'x', 256);
+    name[256] = '\0';
+    char *path = lrt_path(dir, name);
+    assert_int_equal(write_set(path, &usual, &err), LR_E_USAGE);
+    assert_int_equal(entries(dir), 6);
+    free(path);
     lrt_remove_temp_dir(dir);
 }
 
@@ -294,6 +368,9 @@ int main(void) {
         cmocka_unit_test(test_full_disk_leaves_the_old_set),
         cmocka_unit_test(test_verify_sees_every_change),
         cmocka_unit_test(test_sets_are_found_below_directories_once),
+        cmocka_unit_test(test_set_whose_name_begins_with_a_dot_is_found),
+        cmocka_unit_test(test_names_of_unfinished_sets_are_refused),
+        cmocka_unit_test(test_set_may_have_a_name_as_long_as_names_may_be),
         cmocka_unit_test(test_set_survives_each_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
