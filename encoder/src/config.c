@@ -41,7 +41,8 @@ lr_status lr_config_check_parsed(const json_t *document, const char *path, const
     return lr_fail(err, LR_E_FORMAT, "%s: line %d: %s", path, cause->line, cause->text);
 }
 
-lr_status lr_config_load(const char *path, bool required, json_t **document, lr_error *err)
+/* The file's value, whatever it is. */
+static lr_status load_any(const char *path, bool required, json_t **document, lr_error *err)
 {
     lr_status st = LR_OK;
     char *text = NULL;
@@ -58,7 +59,6 @@ lr_status lr_config_load(const char *path, bool required, json_t **document, lr_
     uint64_t failures = lr_alloc_failures();
     root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &cause);
     LR_TRY(lr_config_check_parsed(root, path, &cause, failures, err));
-    if (!json_is_object(root)) LR_FAIL(LR_E_FORMAT, "%s: the top level is not an object", path);
     *document = root;
     root = NULL;
 done:
@@ -66,6 +66,27 @@ done:
     lr_free(text);
     (void)fclose(file);
     return st;
+}
+
+static lr_status load_kind(const char *path, bool required, json_type type, json_t **document,
+                           lr_error *err)
+{
+    lr_status st = load_any(path, required, document, err);
+    if (st != LR_OK || !*document || json_typeof(*document) == type) return st;
+    json_decref(*document);
+    *document = NULL;
+    return lr_fail(err, LR_E_FORMAT, "%s: the top level is not %s", path,
+                   type == JSON_OBJECT ? "an object" : "a list");
+}
+
+lr_status lr_config_load(const char *path, bool required, json_t **document, lr_error *err)
+{
+    return load_kind(path, required, JSON_OBJECT, document, err);
+}
+
+lr_status lr_config_load_list(const char *path, json_t **document, lr_error *err)
+{
+    return load_kind(path, false, JSON_ARRAY, document, err);
 }
 
 void lr_config_top(lr_config *out, const json_t *document, const char *file)

@@ -19,6 +19,8 @@ typedef struct lr_config {
 /* Parses a file whose top level is an object; *document is to be freed with json_decref. A file that
  * is not there: LR_E_IO when `required`, else LR_OK with *document NULL. */
 lr_status lr_config_load(const char *path, bool required, json_t **document, lr_error *err);
+/* The same for a file that may be absent and whose top level is a list. */
+lr_status lr_config_load_list(const char *path, json_t **document, lr_error *err);
 /* What json_loadb gave: when memory ran out, jansson gives no error, a wrong one, or a document with bytes
  * missing. `failures` is lr_alloc_failures() from before it. */
 lr_status lr_config_check_parsed(const json_t *document, const char *path, const json_error_t *cause,

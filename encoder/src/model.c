@@ -72,6 +72,7 @@ static lr_status open_parts(lr_model *model, const lr_config *config,
     lr_status st = LR_OK;
     char *tokenizer = NULL;
     LR_TRY(find_family(model, config, err));
+    LR_TRY(lr_model_check_sentence(model, err));
     LR_TRY(lr_checkpoint_open(&model->checkpoint, model->directory, err));
     LR_TRY(lr_format(&tokenizer, err, "%s/tokenizer.json", model->directory));
     LR_TRY(lr_tokenizer_load(&model->tokenizer, tokenizer, err));

@@ -60,6 +60,9 @@ lr_status lr_model_rope(lr_model *model, size_t dim, double theta, const lr_rope
 
 /* The prompts of the checkpoint's config_sentence_transformers.json, or else the family's. */
 lr_status lr_model_load_prompts(lr_model *model, lr_error *err);
+/* Refuses the checkpoint's sentence-transformers files when they ask for another vector than the
+ * normalized mean over all tokens. */
+lr_status lr_model_check_sentence(const lr_model *model, lr_error *err);
 
 /* ------------------------------------------------------------------ weights
  *

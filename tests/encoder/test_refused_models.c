@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 /* ------------------------------------------------------------------ weights */
 
@@ -156,12 +156,120 @@ static void test_an_embedding_that_is_not_finite_is_found_when_it_is_looked_up(v
     lrt_remove_temp_dir(dir);
 }
 
+/* ------------------------------------------------------------------ sentence-transformers' files */
+
+static void write_text(const char *dir, const char *name, const char *text)
+{
+    char *path = lrt_path(dir, name);
+    lrt_write(path, text, strlen(text));
+    free(path);
+}
+
+typedef struct file_case {
+    const char *text;
+    lr_status status;
+    const char *says;
+} file_case;
+
+#define MODULE(type, path) "{\"type\": \"" type "\", \"path\": \"" path "\"}"
+#define TRANSFORMER MODULE("sentence_transformers.models.Transformer", "")
+#define POOLING MODULE("sentence_transformers.models.Pooling", "1_Pooling")
+#define NORMALIZE MODULE("sentence_transformers.models.Normalize", "2_Normalize")
+
+static void check_file(const char *name, const file_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        lr_error err = {0};
+        char *dir = model_copy("textonly"), *pooling = lrt_path(dir, "1_Pooling");
+        assert_int_equal(mkdir(pooling, 0777), 0);
+        write_text(dir, name, cases[i].text);
+        lr_status st = model_copy_open(dir, &err);
+        if (st != cases[i].status || !strstr(err.text, cases[i].says) ||
+            (st != LR_OK && !strstr(err.text, name)))
+            fail_msg("%s: %s: %s (%s)", name, cases[i].text, err.text, lr_status_name(st));
+        free(pooling);
+        lrt_remove_temp_dir(dir);
+    }
+}
+
+static void test_modules_other_than_a_normalized_pooling_are_refused(void **state)
+{
+    static const file_case cases[] = {
+        {"[" TRANSFORMER ", " POOLING ", " NORMALIZE "]", LR_OK, ""},
+        {"[" TRANSFORMER ", " POOLING "]", LR_OK, ""},
+        {"[" MODULE("sentence_transformers.base.modules.transformer.Transformer", "") ", " POOLING "]",
+         LR_OK, ""},
+        {"[" TRANSFORMER ", " POOLING ", " MODULE("sentence_transformers.models.Dense", "2_Dense") "]",
+         LR_E_UNSUPPORTED, "[2].type is \"sentence_transformers.models.Dense\""},
+        {"[" TRANSFORMER ", " POOLING ", " NORMALIZE ", " NORMALIZE "]", LR_E_UNSUPPORTED, "[3].type"},
+        {"[" POOLING ", " TRANSFORMER "]", LR_E_UNSUPPORTED, "[0].type"},
+        {"[" MODULE("custom.Transformer", "") ", " POOLING "]", LR_E_UNSUPPORTED, "custom.Transformer"},
+        {"[" MODULE("Transformer", "") "]", LR_E_UNSUPPORTED, "[0].type is \"Transformer\""},
+        {"[" MODULE("sentence_transformers.models.Transformer", "0_T") ", " POOLING "]",
+         LR_E_UNSUPPORTED, "[0].path is \"0_T\""},
+        {"[" TRANSFORMER ", " MODULE("sentence_transformers.models.Pooling", "a/../../b") "]", LR_E_MODEL,
+         "[1].path is \"a/../../b\""},
+        {"[" TRANSFORMER ", " MODULE("sentence_transformers.models.Pooling", "/etc") "]", LR_E_MODEL,
+         "[1].path is \"/etc\""},
+        {"[" TRANSFORMER "]", LR_E_UNSUPPORTED, "lists 1 modules"},
+        {"[]", LR_E_UNSUPPORTED, "lists 0 modules"},
+        {"[3]", LR_E_MODEL, "entry 0 is not an object"},
+        {"[{\"type\": 3}]", LR_E_MODEL, "[0].type is 3, must be a string"},
+        {"[{}]", LR_E_UNSUPPORTED, "[0].type is absent"},
+        {"{}", LR_E_FORMAT, "the top level is not a list"},
+        {"[{", LR_E_FORMAT, "line 1"},
+    };
+    (void)state;
+    check_file("modules.json", cases, sizeof cases / sizeof cases[0]);
+}
+
+static void test_pooling_other_than_the_mean_of_all_tokens_is_refused(void **state)
+{
+    static const file_case cases[] = {
+        {"{}", LR_OK, ""},
+        {"{\"word_embedding_dimension\": 40, \"pooling_mode_cls_token\": false, "
+         "\"pooling_mode_mean_tokens\": true, \"pooling_mode_max_tokens\": false, "
+         "\"include_prompt\": true}", LR_OK, ""},
+        {"{\"pooling_mode\": \"mean\"}", LR_OK, ""},
+        {"{\"pooling_mode\": [\"mean\"]}", LR_OK, ""},
+        {"{\"pooling_mode\": \"cls\"}", LR_E_UNSUPPORTED, "pooling_mode is \"cls\""},
+        {"{\"pooling_mode\": [\"mean\", \"max\"]}", LR_E_UNSUPPORTED, "pooling_mode is ["},
+        {"{\"pooling_mode_mean_tokens\": false}", LR_E_UNSUPPORTED, "pooling_mode_mean_tokens is false"},
+        {"{\"pooling_mode_cls_token\": true}", LR_E_UNSUPPORTED, "pooling_mode_cls_token is true"},
+        {"{\"pooling_mode_lasttoken\": true}", LR_E_UNSUPPORTED, "pooling_mode_lasttoken is true"},
+        {"{\"pooling_mode_cls_token\": 1}", LR_E_MODEL, "pooling_mode_cls_token is 1"},
+        {"{\"include_prompt\": false}", LR_E_UNSUPPORTED, "include_prompt is false"},
+        {"[]", LR_E_FORMAT, "the top level is not an object"},
+        {"{\"pooling_mode_mean_tokens\": tru", LR_E_FORMAT, "line 1"},
+    };
+    (void)state;
+    check_file("1_Pooling/config.json", cases, sizeof cases / sizeof cases[0]);
+}
+
+static void test_the_pooling_is_looked_for_where_the_modules_say(void **state)
+{
+    (void)state;
+    lr_error err = {0};
+    char *dir = model_copy("textonly"), *pooling = lrt_path(dir, "p");
+    assert_int_equal(mkdir(pooling, 0777), 0);
+    write_text(dir, "modules.json", "[" TRANSFORMER ", "
+               MODULE("sentence_transformers.models.Pooling", "p") "]");
+    write_text(dir, "p/config.json", "{\"pooling_mode_lasttoken\": true}");
+    assert_int_equal(model_copy_open(dir, &err), LR_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "p/config.json: pooling_mode_lasttoken is true"));
+    free(pooling);
+    lrt_remove_temp_dir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_weight_that_is_not_finite_is_named_with_its_place),
         cmocka_unit_test(test_a_clipped_layer_may_lack_a_bound_but_not_have_a_wrong_one),
         cmocka_unit_test(test_an_embedding_that_is_not_finite_is_found_when_it_is_looked_up),
+        cmocka_unit_test(test_modules_other_than_a_normalized_pooling_are_refused),
+        cmocka_unit_test(test_pooling_other_than_the_mean_of_all_tokens_is_refused),
+        cmocka_unit_test(test_the_pooling_is_looked_for_where_the_modules_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
