@@ -329,7 +329,9 @@ static lr_status describe_video(lr_recording *recording, lr_error *err)
                                   recording->video.stream));
         recording->video.stream = -1;
         if (recording->audio.stream < 0)
-            LR_FAIL(LR_E_NO_MEDIA, "%s: holds neither picture nor sound that can be decoded",
+            LR_FAIL(LR_E_NO_MEDIA, recording->options.audio
+                                       ? "%s: holds neither picture nor sound that can be decoded"
+                                       : "%s: has no pictures that can be decoded",
                     recording->path);
     }
 done:

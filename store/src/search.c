@@ -38,7 +38,6 @@ static void scan_set(void *arg, size_t i, size_t worker) {
     size_t rows = rows_of(lr_set_info_of(s->sets[i]), s->level, &vectors);
     for (size_t r = 0; r < rows; r++) {
         float score = s->kernels->dot(s->query, vectors + r * s->dim, s->dim);
-        if (!isfinite(score)) score = -INFINITY; /* a damaged row: never found */
         s->hits[s->first[i] + r] = (row_hit){.score = score, .set = i, .row = r};
     }
 }
@@ -111,6 +110,16 @@ static lr_status check_query(lr_set *const *sets, size_t n_sets, const float *qu
     return LR_OK;
 }
 
+/* A row that is not finite has no place in an order: its set is damaged. */
+static lr_status check_scores(const scan *s, size_t total, lr_error *err) {
+    for (size_t i = 0; i < total; i++) {
+        if (isfinite(s->hits[i].score)) continue;
+        return lr_fail(err, LR_E_FORMAT, "%s: holds vectors that are not finite ('longreel verify' tells which "
+                       "file); it cannot be searched", lr_set_info_of(s->sets[s->hits[i].set])->path);
+    }
+    return LR_OK;
+}
+
 static lr_status count_rows(lr_set *const *sets, size_t n_sets, lr_level level, size_t *first,
                             size_t *total, lr_error *err) {
     *total = 0;
@@ -140,6 +149,7 @@ lr_status lr_search(const lr_kernels *kernels, lr_pool *pool, lr_set *const *set
     scan s = {.kernels = kernels, .sets = sets, .query = query, .dim = dim, .level = level,
               .first = first, .hits = rows};
     lr_pool_for(pool, n_sets, scan_set, &s);
+    LR_TRY(check_scores(&s, total, err));
     if (total > 1) qsort(rows, total, sizeof *rows, by_score);
     size_t keep = merge && k <= total / 4 ? 4 * k : merge ? total : k;
     if (keep > total) keep = total;

@@ -37,6 +37,11 @@ says "v.npy"
 absent v.npy
 [ -z "$(find . -name 'v.npy*')" ] || fail "left behind: $(find . -name 'v.npy*')"
 
+check 1 "a model that does not fit" limited 64 "$LONGREEL" make-model made
+says "cannot be written: File too large"
+absent made
+absent made.partial
+
 # A real file system that is full, where one may be mounted.
 mkdir small
 if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=256k none small 2>/dev/null; then

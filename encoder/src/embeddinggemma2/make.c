@@ -2,6 +2,7 @@
 #include "make.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -287,6 +288,19 @@ done:
     return st;
 }
 
+/* What write_files may have left. Allocates nothing: it is called when something is short. */
+static void remove_files(const char *directory)
+{
+    static const char *const others[] = {"README.md", "tokenizer.json", "model.safetensors"};
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) (void)unlinkat(fd, files[i].name, 0);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) (void)unlinkat(fd, others[i], 0);
+    (void)unlinkat(fd, "1_Pooling", AT_REMOVEDIR);
+    (void)close(fd);
+    (void)rmdir(directory);
+}
+
 /* Written beside its name and renamed: a directory of that name is a whole model. */
 lr_status eg2_make(const char *directory, lr_made_size size, uint64_t seed, lr_error *err)
 {
@@ -294,9 +308,10 @@ lr_status eg2_make(const char *directory, lr_made_size size, uint64_t seed, lr_e
     char *aside = NULL;
     if (access(directory, F_OK) == 0) LR_FAIL(LR_E_EXISTS, "%s: is there already", directory);
     LR_TRY(lr_format(&aside, err, "%s.partial", directory));
-    LR_TRY(write_files(aside, size == LR_MADE_FULL ? &full : &small, seed, err));
-    if (rename(aside, directory) != 0)
+    st = write_files(aside, size == LR_MADE_FULL ? &full : &small, seed, err);
+    if (st == LR_OK && rename(aside, directory) != 0)
         st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be renamed to %s", aside, directory);
+    if (st != LR_OK) remove_files(aside);
 done:
     lr_free(aside);
     return st;
