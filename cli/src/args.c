@@ -16,13 +16,18 @@
 /* ------------------------------------------------------------------ help */
 
 /* Prints text wrapped at HELP_WIDTH; lines after the first begin at `indent`, the first at `column`.
- * A newline in the text begins a new line. */
+ * A newline in the text begins a new line; one that begins with a space is printed as it is. */
 static void print_wrapped(FILE *out, const char *text, int indent, int column) {
     while (*text) {
         if (*text == '\n') {
             fprintf(out, "\n%*s", indent, "");
             column = indent;
             text++;
+            if (*text == ' ') { /* a line that is laid out already */
+                int line = (int)strcspn(text, "\n");
+                column += fprintf(out, "%.*s", line, text);
+                text += line;
+            }
             continue;
         }
         int word = (int)strcspn(text, " \n");

@@ -95,7 +95,7 @@ const cli_command cli_bench = {
             "  encode     the backbone at several lengths, and the vision tower a frame\n"
             "  ingest     reading a recording: packets, pictures, sound\n"
             "  attention  the attention kernel\n"
-            "  gemm       linear layers\n"
+            "  gemm       linear layers\n\n"
             "'longreel bench encode --help' tells more, and so for each. Arithmetic is given in GFLOP/s, "
             "two for a multiply-add, and as a share of what a loop of nothing but multiply-adds reaches "
             "in the same minute. The environment variables LONGREEL_ISA and LONGREEL_GEMM choose other "

@@ -156,7 +156,7 @@ static void print_part(const char *name, const cli_bench_time *time, double wall
 static int print_text(const ingest_bench *b) {
     const lr_timeline *line = lr_recording_timeline(b->recording);
     double wall = all_wall(b), seconds = covered(b);
-    printf("%s: %.3f s of recording in %.3f s, %.1f times real time, most memory %.1f MiB\n", b->path, seconds,
+    cli_printf("%s: %.3f s of recording in %.3f s, %.1f times real time, most memory %.1f MiB\n", b->path, seconds,
            wall, seconds / wall, (double)b->memory / 0x1p20);
     if (line->has_video) {
         double pictures = b->pictures.wall + b->resize.wall;

@@ -79,8 +79,9 @@ extern const char *const cli_progress_words[];
 
 /* AUTO: one line, updated in place, when standard error is a terminal. */
 void cli_screen_begin(cli_progress_mode mode);
-/* Sets what stands before a recording's progress: "2/5". NULL: nothing. */
-void cli_screen_position(size_t number, size_t count);
+/* The recording at hand: its number stands before its progress ("2/5"), warnings of the library are
+ * about it. NULL: none any more. The path must stay. */
+void cli_screen_recording(const char *path, size_t number, size_t count);
 /* An lr_progress_callback. */
 void cli_progress(void *arg, const lr_progress *progress);
 /* From now on (or no longer) nothing is printed, on either stream: another process speaks. */
@@ -94,12 +95,30 @@ void cli_screen_clear(void);
 void cli_report(lr_status status, const char *recording, const char *text);
 void cli_warn(const char *recording, const char *format, ...) LR_PRINTF(2, 3);
 void cli_note(const char *format, ...) LR_PRINTF(1, 2);
+/* For lr_log_set. */
+void cli_log(void *arg, lr_log_level level, const char *text);
 /* With --progress=json: {"event", "recording", "set"}; else nothing. */
 void cli_event(const char *event, const char *recording, const char *set);
 /* Reports err and returns its exit code. */
 int cli_fail(const lr_error *err);
 /* The same when a model could not be opened: always wrong usage. */
 int cli_fail_model(const lr_error *err);
+
+/* ------------------------------------------------------------------ text for people (text.c) */
+
+/* A part of a line on standard output. Names of files may hold anything: control characters become
+ * \n, \t, \r or \xNN, but for the line's own newline at the end of the format. */
+void cli_printf(const char *format, ...) LR_PRINTF(1, 2);
+/* The same escapes, to any stream. */
+void cli_put_escaped(const char *text, FILE *out);
+/* Bytes that cli_put_escaped writes. */
+size_t cli_escaped_length(const char *text);
+/* To a buffer; cut where it is full. */
+void cli_escape(const char *text, char *out, size_t size);
+/* "s" unless there is one */
+const char *cli_plural(uint64_t count);
+/* LR_E_FORMAT where a text for the model is not UTF-8; `name` says which. */
+lr_status cli_check_utf8(const char *name, const char *text, lr_error *err);
 
 /* ------------------------------------------------------------------ signals (signals.c) */
 

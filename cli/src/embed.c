@@ -66,9 +66,17 @@ static lr_status add_input(embed_options *o, lr_input_kind kind, const char *val
 
 static lr_status take_text(void *options, const char *value, lr_error *err) {
     char *text = NULL;
-    if (value[0] != '@') return add_input(options, LR_INPUT_TEXT, value, NULL, err);
-    lr_status st = read_text(value + 1, &text, err);
-    return st == LR_OK ? add_input(options, LR_INPUT_TEXT, text, text, err) : st;
+    lr_status st = LR_OK;
+    if (value[0] != '@') {
+        LR_TRY(cli_check_utf8("the text", value, err));
+        return add_input(options, LR_INPUT_TEXT, value, NULL, err);
+    }
+    LR_TRY(read_text(value + 1, &text, err));
+    LR_TRY(cli_check_utf8(strcmp(value, "@-") == 0 ? "standard input" : value + 1, text, err));
+    return add_input(options, LR_INPUT_TEXT, text, text, err);
+done:
+    lr_free(text);
+    return st;
 }
 
 static lr_status take_image(void *options, const char *value, lr_error *err) {
@@ -93,7 +101,8 @@ static lr_status take_save(void *options, const char *value, lr_error *err) {
 
 static const cli_option table[] = {
     {CLI_HEADING, .help = "Inputs, in the order of their rows"},
-    {CLI_CALL, "text", 0, "T", "a text; @FILE: the text of that file, every byte of it (@-: standard input)",
+    {CLI_CALL, "text", 0, "T", "a text; @FILE: the UTF-8 text of that file as it is, with its last newline (@-: "
+     "standard input)",
      .call = take_text},
     {CLI_CALL, "image", 0, "F", "a picture file", .call = take_image},
     {CLI_CALL, "audio", 0, "F", "a sound file, or the sound of a film", .call = take_audio},
@@ -160,7 +169,7 @@ static lr_status embed_inputs(lr_model *model, embed_options *o, lr_error *err) 
     o->embed.cancel = cli_cancel();
     LR_TRY(lr_embed(model, o->inputs, o->count, &o->embed, rows, err));
     LR_TRY(write_rows(o->output, rows, o->count, dim, err));
-    printf("%s: %zu vectors of %zu values\n", o->output, o->count, dim);
+    cli_printf("%s: %zu vector%s of %zu value%s\n", o->output, o->count, cli_plural(o->count), dim, cli_plural(dim));
 done:
     lr_free(stages);
     lr_free(tokens);

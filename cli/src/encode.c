@@ -60,11 +60,12 @@ static void report_done(batch *b, const cli_recording *r, const lr_encode_result
     }
     if (cli_is_silent()) return;
     if (result->skipped) {
-        printf("%s: finished before, skipped\n", r->set);
+        cli_printf("%s: finished before, skipped\n", r->set);
     } else {
-        printf("%s: %llu tokens, %llu frames, %llu segments in %.1f s", r->set,
-               (unsigned long long)result->tokens, (unsigned long long)result->frames,
-               (unsigned long long)result->segments, result->seconds);
+        cli_printf("%s: %llu token%s, %llu frame%s, %llu segment%s in %.1f s", r->set,
+                   (unsigned long long)result->tokens, cli_plural(result->tokens),
+                   (unsigned long long)result->frames, cli_plural(result->frames),
+                   (unsigned long long)result->segments, cli_plural(result->segments), result->seconds);
         double speed = result->seconds > 0 ? result->duration / result->seconds : 0;
         if (speed > 0) printf(" (%.*fx real time)", speed < 10 ? 1 : 0, speed);
         putchar('\n');
@@ -94,16 +95,11 @@ static void warn_of_damage(const char *path, const json_t *damage) {
     }
 }
 
-/* What the set's manifest says about the recording. */
-static void show_warnings(const cli_recording *r) {
+/* What the set's manifest says about the recording. (Its warnings were said when it was opened.) */
+static void show_damage(const cli_recording *r) {
     lr_set *set = NULL;
-    size_t i;
-    json_t *one;
     if (cli_is_silent() || lr_set_open(&set, r->set, NULL) != LR_OK) return;
     json_t *manifest = json_loads(lr_set_info_of(set)->manifest, 0, NULL);
-    json_array_foreach(json_object_get(manifest, "warnings"), i, one) {
-        cli_warn(r->path, "%s: %s", r->path, json_string_value(one));
-    }
     warn_of_damage(r->path, json_object_get(manifest, "damage"));
     json_decref(manifest);
     lr_set_close(set);
@@ -118,13 +114,14 @@ static void encode_one(batch *b, size_t i) {
     lr_error err = {0};
     options.progress = cli_progress;
     options.cancel = cli_cancel();
-    cli_screen_position(i + 1, b->count);
+    cli_screen_recording(r->path, i + 1, b->count);
     lr_status st = lr_encode_recording(b->model, r->path, r->set, &options, &result, &err);
     cli_screen_clear();
+    cli_screen_recording(NULL, 0, 0);
     if (st == LR_OK) {
         b->saved += !result.skipped;
         b->skipped += result.skipped;
-        if (!result.skipped && result.n_warnings > 0) show_warnings(r);
+        if (!result.skipped && result.n_warnings > 0) show_damage(r);
         cli_event(result.skipped ? "skipped" : "saved", r->path, r->set);
         report_done(b, r, &result);
         lr_encode_result_free(&result);
@@ -241,8 +238,8 @@ const cli_command cli_encode = {
             "REC is a file that FFmpeg reads, or @LIST: a file with one name a line (@- reads standard "
             "input). A second recording of the same name becomes OUT/<file name>~2/.\n\nA finished set "
             "is skipped; one made from another recording, model or options is only replaced with "
-            "--force. A recording that fails does not stop the others. The vectors are the same to the "
-            "last bit for any number of ranks and threads.\n\nUnder mpirun and srun the processes that were "
+            "--force; what is no embedding set never is. A recording that fails does not stop the others. "
+            "The vectors are the same to the last bit for any number of ranks and threads.\n\nUnder mpirun and srun the processes that were "
             "started share each recording by MPI.",
     .examples = "  longreel encode talk.mp4 -m embeddinggemma-2 -o out\n"
                 "  longreel encode @talks.txt -m embeddinggemma-2 -o out --ranks 4 --context 8192\n"

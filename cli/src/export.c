@@ -17,9 +17,9 @@ static const cli_option table[] = {
 static int export_sets(const export_options *o, lr_set *const *sets, size_t count) {
     lr_error err = {0};
     if (o->csv && lr_export_csv(sets, count, o->csv, &err) != LR_OK) return cli_fail(&err);
-    if (o->csv) printf("%s: %zu sets\n", o->csv, count);
+    if (o->csv) cli_printf("%s: %zu set%s\n", o->csv, count, cli_plural(count));
     if (o->sqlite && lr_export_sqlite(sets, count, o->sqlite, &err) != LR_OK) return cli_fail(&err);
-    if (o->sqlite) printf("%s: %zu sets\n", o->sqlite, count);
+    if (o->sqlite) cli_printf("%s: %zu set%s\n", o->sqlite, count, cli_plural(count));
     return cli_finish_output(CLI_DONE);
 }
 

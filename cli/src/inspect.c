@@ -54,22 +54,31 @@ static json_t *audio_json(const lr_timeline *line) {
                      a->channels, "samples_16k", (json_int_t)a->n_samples, "gaps", gaps);
 }
 
+static const char *stream_of(const lr_damage *damage) {
+    return damage->stream == LR_STREAM_VIDEO ? "video" : "audio";
+}
+
 static json_t *damage_json(const cli_damage *damage) {
     json_t *all = json_array();
     for (size_t i = 0; all && i < damage->count; i++) {
         const lr_damage *d = &damage->list[i];
-        const char *stream = d->stream == LR_STREAM_VIDEO ? "video" : "audio";
-        json_array_append_new(all, json_pack("{s:s, s:o, s:o, s:s}", "stream", stream, "start_s",
+        json_array_append_new(all, json_pack("{s:s, s:o, s:o, s:s}", "stream", stream_of(d), "start_s",
                                              cli_json_seconds(lr_time_seconds(d->start)), "end_s",
                                              cli_json_seconds(lr_time_seconds(d->end)), "what", d->what));
     }
     return all;
 }
 
-static json_t *warnings_json(const lr_timeline *line) {
+/* Everything that makes the status "warnings", damage too. */
+static json_t *warnings_json(const lr_timeline *line, const cli_damage *damage) {
     json_t *all = json_array();
     for (size_t i = 0; all && i < line->n_warnings; i++) {
         json_array_append_new(all, cli_json_text(line->warnings[i]));
+    }
+    for (size_t i = 0; all && i < damage->count; i++) {
+        const lr_damage *d = &damage->list[i];
+        json_array_append_new(all, json_sprintf("%s damaged from %.3f s to %.3f s: %s", stream_of(d),
+                                                lr_time_seconds(d->start), lr_time_seconds(d->end), d->what));
     }
     return all;
 }
@@ -84,7 +93,7 @@ static json_t *report_json(const lr_timeline *line, const cli_damage *damage) {
                      cli_json_seconds(lr_time_seconds(line->duration)), "origin_s",
                      cli_json_seconds(line->origin_s), "video", video_json(line), "audio", audio_json(line),
                      "truncated", line->truncated, "damage", damage_json(damage), "warnings",
-                     warnings_json(line));
+                     warnings_json(line, damage));
 }
 
 static json_t *error_json(const char *path, const char *text) {
@@ -99,30 +108,32 @@ static void print_report(const lr_timeline *line, const cli_damage *damage) {
     const lr_video_info *v = &line->video;
     const lr_audio_info *a = &line->audio;
     char clock[24];
-    printf("%s: %s, %s (%.3f s), clock begins at %.3f s%s\n", line->path, state_of(line, damage),
+    cli_printf("%s: %s, %s (%.3f s), clock begins at %.3f s%s\n", line->path, state_of(line, damage),
            lr_time_clock(line->duration, clock), lr_time_seconds(line->duration), line->origin_s,
            line->truncated ? ", truncated" : "");
     if (line->has_video) {
-        printf("  video: %s, %d x %d", v->codec, v->display_width, v->display_height);
-        if (v->rotation) printf(", rotated by %d degrees", v->rotation);
-        printf("%s, %lld frames on a grid of %g a second, %lld keyframes\n",
-               v->interlaced ? ", interlaced" : "", (long long)v->n_frames,
-               (double)line->fps.num / (double)line->fps.den, (long long)v->n_keyframes);
+        cli_printf("  video: %s, %d x %d", v->codec, v->display_width, v->display_height);
+        if (v->rotation) cli_printf(", rotated by %d degrees", v->rotation);
+        cli_printf("%s, %lld frame%s on a grid of %g a second, %lld keyframe%s\n",
+                   v->interlaced ? ", interlaced" : "", (long long)v->n_frames,
+                   cli_plural((uint64_t)v->n_frames), (double)line->fps.num / (double)line->fps.den,
+                   (long long)v->n_keyframes, cli_plural((uint64_t)v->n_keyframes));
     }
     if (line->has_audio) {
-        printf("  audio: %s, %d Hz, %d channel%s, %lld samples at 16 kHz\n", a->codec, a->rate, a->channels,
-               a->channels == 1 ? "" : "s", (long long)a->n_samples);
+        cli_printf("  audio: %s, %d Hz, %d channel%s, %lld sample%s at 16 kHz\n", a->codec, a->rate, a->channels,
+               a->channels == 1 ? "" : "s", (long long)a->n_samples,
+                   cli_plural((uint64_t)a->n_samples));
     }
     for (size_t i = 0; line->has_audio && i < a->n_gaps; i++) {
-        printf("  gap in the sound: %.3f s to %.3f s\n", lr_time_seconds(a->gaps[i][0]),
+        cli_printf("  gap in the sound: %.3f s to %.3f s\n", lr_time_seconds(a->gaps[i][0]),
                lr_time_seconds(a->gaps[i][1]));
     }
     for (size_t i = 0; i < damage->count; i++) {
         const lr_damage *d = &damage->list[i];
-        printf("  damage: %s, %.3f s to %.3f s: %s\n", d->stream == LR_STREAM_VIDEO ? "video" : "audio",
+        cli_printf("  damage: %s, %.3f s to %.3f s: %s\n", stream_of(d),
                lr_time_seconds(d->start), lr_time_seconds(d->end), d->what);
     }
-    for (size_t i = 0; i < line->n_warnings; i++) printf("  warning: %s\n", line->warnings[i]);
+    for (size_t i = 0; i < line->n_warnings; i++) cli_printf("  warning: %s\n", line->warnings[i]);
 }
 
 /* ------------------------------------------------------------------ the command */

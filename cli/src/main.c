@@ -52,20 +52,11 @@ static int help(const char *name) {
     return cli_finish_output(CLI_DONE);
 }
 
-static void on_log(void *arg, lr_log_level level, const char *text) {
-    (void)arg;
-    if (level == LR_LOG_ERROR) {
-        cli_note("%s", text);
-    } else {
-        cli_warn(NULL, "%s", text);
-    }
-}
-
 int main(int argc, char **argv) {
     json_set_alloc_funcs(lr_alloc, lr_free);
     signal(SIGPIPE, SIG_IGN); /* a failed write is reported like any other */
     signal(SIGXFSZ, SIG_IGN);
-    lr_log_set(on_log, NULL, LR_LOG_WARNING);
+    lr_log_set(cli_log, NULL, LR_LOG_WARNING);
     if (argc < 2) {
         print_overview(stderr);
         return CLI_WRONG_USAGE;
@@ -75,8 +66,8 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "help") == 0 && (argc == 2 || find_command(argv[2]))) return help(argv[2]);
     const cli_command *command = find_command(argv[1]);
     if (!command) {
-        fprintf(stderr, "longreel: there is no command '%s'\nlongreel: 'longreel --help' lists them\n",
-                argv[1]);
+        cli_note("there is no command '%s'", argv[1]);
+        cli_note("'longreel --help' lists them");
         return CLI_WRONG_USAGE;
     }
     return command->run(command, argc - 1, argv + 1);

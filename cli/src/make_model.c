@@ -30,7 +30,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (lr_make_model(rest[0], "embeddinggemma2", size, options.seed, &err) != LR_OK) {
         return cli_fail(&err);
     }
-    printf("%s: a checkpoint with random weights; its vectors mean nothing\n", rest[0]);
+    cli_printf("%s: a checkpoint with random weights; its vectors mean nothing\n", rest[0]);
     return cli_finish_output(CLI_DONE);
 }
 

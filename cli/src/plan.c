@@ -56,10 +56,11 @@ static void plan_one(planner *p, const char *path) {
         add_recording(p, path, &plan, seconds);
         return;
     }
-    printf("%s: %llu tokens (%llu frames, %llu sound tokens), %.2f GB a rank%s, about %.3g s\n", path,
-           (unsigned long long)plan.tokens, (unsigned long long)plan.frames,
-           (unsigned long long)plan.sound_tokens, (double)plan.bytes_per_rank / 1e9,
-           plan.fits ? "" : " (more than is free)", seconds);
+    cli_printf("%s: %llu token%s (%llu frame%s, %llu sound token%s), %.2f GB a rank%s, about %.3g s\n", path,
+               (unsigned long long)plan.tokens, cli_plural(plan.tokens), (unsigned long long)plan.frames,
+               cli_plural(plan.frames), (unsigned long long)plan.sound_tokens,
+               cli_plural(plan.sound_tokens), (double)plan.bytes_per_rank / 1e9,
+               plan.fits ? "" : " (more than is free)", seconds);
 }
 
 static int plan_all(planner *p, const cli_recording *recordings, size_t count) {

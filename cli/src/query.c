@@ -84,13 +84,15 @@ static int print_table(const found_sets *found, const lr_hit *hits, size_t count
     int width = (int)strlen("recording");
     char start[24], end[24];
     for (size_t i = 0; i < count; i++) {
-        int n = (int)strlen(label_of(found, hits[i].set));
+        int n = (int)cli_escaped_length(label_of(found, hits[i].set));
         if (n > width) width = n;
     }
     if (count > 0) printf("%7s  %-*s  %-8s  %s\n", "score", width, "recording", "start", "end");
     for (size_t i = 0; i < count; i++) {
-        printf("%7.4f  %-*s  %s  %s\n", (double)hits[i].score, width, label_of(found, hits[i].set),
-               lr_time_clock(time_of(hits[i].start), start), lr_time_clock(time_of(hits[i].end), end));
+        const char *label = label_of(found, hits[i].set);
+        cli_printf("%7.4f  %s%*s  %s  %s\n", (double)hits[i].score, label,
+                   width - (int)cli_escaped_length(label), "", lr_time_clock(time_of(hits[i].start), start),
+                   lr_time_clock(time_of(hits[i].end), end));
     }
     if (count == 0) cli_note("nothing was found: the sets hold no such vectors");
     return cli_finish_output(CLI_DONE);
@@ -158,6 +160,7 @@ static int run(const cli_command *command, int argc, char **argv) {
         return cli_wrong_usage(command, "needed are a directory with sets and a text to look for");
     } else {
         input = (lr_embed_input){.kind = LR_INPUT_TEXT, .value = rest[--n_rest]};
+        if (cli_check_utf8("the text", input.value, &err) != LR_OK) return cli_wrong_usage(command, "%s", err.text);
     }
     if (n_rest == 0) return cli_wrong_usage(command, "needed is a directory with sets");
     cli_catch_signals();

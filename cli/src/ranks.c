@@ -34,7 +34,9 @@ lr_status cli_ranks_open(cli_ranks *out, cli_encode_options *o, lr_error *err) {
         LR_FAIL(LR_E_USAGE, "--ranks %d: %s has started %d ranks already; --comm local has each of them work "
                 "for itself", o->encode.ranks, launch.launcher ? launch.launcher : "MPI", launch.tasks);
     }
-    LR_TRY(lr_world_open(&out->world, &options, err));
+    st = lr_world_open(&out->world, &options, err);
+    if (st == LR_E_USAGE && o->communicator == COMM_MPI) lr_error_context(err, "--comm mpi");
+    if (st != LR_OK) goto done;
     out->comm = lr_world_comm(out->world);
     o->encode.comm = out->comm;
     o->encode.node_ranks = lr_world_node_size(out->world);

@@ -24,12 +24,16 @@ static lr_status read_list(recording_list *list, const char *name, FILE *file, l
     char *line = NULL; /* of getline: from malloc */
     size_t capacity = 0;
     ssize_t length;
+    bool first = true;
     errno = 0;
     while ((length = getline(&line, &capacity, file)) >= 0) {
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r')) length--;
         line[length] = '\0';
         if (strlen(line) != (size_t)length) LR_FAIL(LR_E_FORMAT, "%s: is no list of file names", name);
-        if (length > 0) LR_TRY(add_recording(list, line, err));
+        const char *path = line;
+        if (first && strncmp(path, "\xef\xbb\xbf", 3) == 0) path += 3; /* a byte-order mark */
+        first = false;
+        if (*path) LR_TRY(add_recording(list, path, err));
     }
     if (ferror(file)) st = lr_fail_errno(err, LR_E_USAGE, errno, "%s: cannot be read", name);
 done:
@@ -82,6 +86,17 @@ static lr_status name_set(recording_list *list, size_t i, const char *out, lr_er
     return st;
 }
 
+/* Allowed, but seldom meant. */
+static void note_again(const recording_list *list, size_t i) {
+    for (size_t j = 0; j < i; j++) {
+        if (strcmp(list->items[j].path, list->items[i].path) == 0) {
+            cli_note("%s: is named more than once; it is encoded again, as %s", list->items[i].path,
+                     list->items[i].set);
+            return;
+        }
+    }
+}
+
 lr_status cli_recordings(cli_recording **out, size_t *count, char **arguments, size_t n_arguments,
                          const char *out_directory, lr_error *err) {
     lr_status st = LR_OK;
@@ -94,7 +109,10 @@ lr_status cli_recordings(cli_recording **out, size_t *count, char **arguments, s
         }
     }
     if (list.count == 0) LR_FAIL(LR_E_USAGE, "no recording is given");
-    for (size_t i = 0; out_directory && i < list.count; i++) LR_TRY(name_set(&list, i, out_directory, err));
+    for (size_t i = 0; out_directory && i < list.count; i++) {
+        LR_TRY(name_set(&list, i, out_directory, err));
+        note_again(&list, i);
+    }
     *out = list.items;
     *count = list.count;
     list = (recording_list){0};

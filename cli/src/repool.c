@@ -19,7 +19,7 @@ static const cli_option table[] = {
      .offset = offsetof(repool_options, repool.hop)},
     {CLI_SIZE, "dim", 0, "N", "values of a vector, one of the model's widths (default: as in SET)",
      .offset = offsetof(repool_options, repool.dim), .low = 1, .high = 1 << 20},
-    {CLI_SET, "force", 0, NULL, "replace what is at SET2", .offset = offsetof(repool_options, repool.force)},
+    {CLI_SET, "force", 0, NULL, "replace a set that is at SET2", .offset = offsetof(repool_options, repool.force)},
     {CLI_SET, "json", 0, NULL, "report as one JSON document", .offset = offsetof(repool_options, json)},
     {0},
 };
@@ -34,11 +34,12 @@ static int report(const repool_options *o, const lr_repool_result *result) {
                               CLI_DONE);
     }
     if (result->skipped) {
-        printf("%s: finished before, skipped\n", o->output);
+        cli_printf("%s: finished before, skipped\n", o->output);
     } else {
-        printf("%s: %llu segments, %llu frames from %llu tokens\n", o->output,
-               (unsigned long long)result->segments, (unsigned long long)result->frames,
-               (unsigned long long)result->tokens);
+        cli_printf("%s: %llu segment%s, %llu frame%s from %llu token%s\n", o->output,
+                   (unsigned long long)result->segments, cli_plural(result->segments),
+                   (unsigned long long)result->frames, cli_plural(result->frames),
+                   (unsigned long long)result->tokens, cli_plural(result->tokens));
     }
     return cli_finish_output(CLI_DONE);
 }

@@ -28,7 +28,8 @@ static int report(const report_options *o, const lr_report_result *result) {
                                         (json_int_t)result->frames, "loudness", result->loudness, "note",
                                         note), CLI_DONE);
     }
-    printf("%s: %d x %d pixels, %zu frames\n", o->output, result->width, result->height, result->frames);
+    cli_printf("%s: %d x %d pixels, %zu frame%s\n", o->output, result->width, result->height, result->frames,
+               cli_plural(result->frames));
     return cli_finish_output(CLI_DONE);
 }
 

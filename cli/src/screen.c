@@ -15,6 +15,7 @@ static struct {
     bool line, json; /* how progress is shown; neither: not at all */
     bool up;         /* a progress line is on the screen */
     bool silent;
+    const char *recording; /* the one at hand */
     size_t number, count;
     struct timespec last;
     lr_stage last_stage;
@@ -34,7 +35,8 @@ bool cli_is_silent(void) {
     return screen.silent;
 }
 
-void cli_screen_position(size_t number, size_t count) {
+void cli_screen_recording(const char *path, size_t number, size_t count) {
+    screen.recording = path;
     screen.number = number;
     screen.count = count;
     screen.any = false;
@@ -97,11 +99,12 @@ static void cut_name(const char *name, char *out, size_t size) {
 }
 
 static void show_line(const lr_progress *p) {
-    char text[512], position[48] = "", name[40], a[24], b[24], c[24];
+    char text[512], position[48] = "", shown[512], name[40], a[24], b[24], c[24];
     struct winsize size = {0};
     int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
     if (screen.count > 1) snprintf(position, sizeof position, "[%zu/%zu] ", screen.number, screen.count);
-    cut_name(file_name(p->recording), name, sizeof name);
+    cli_escape(file_name(p->recording), shown, sizeof shown);
+    cut_name(shown, name, sizeof name);
     int n = snprintf(text, sizeof text, "%s%s  %s %.0f%%  %s of %s", position, name,
                      stage_name(p->stage), 100 * p->done, clock_of(p->recording_seconds, a),
                      clock_of(p->duration, b));
@@ -184,7 +187,9 @@ static void say(const char *event, const char *recording, lr_status status, cons
         print_event(json_pack("{s:s, s:o, s:o}", "event", event, "recording", about, "message",
                               cli_json_text(text)));
     } else {
-        fprintf(stderr, "longreel: %s\n", text);
+        fputs("longreel: ", stderr);
+        cli_put_escaped(text, stderr);
+        fputc('\n', stderr);
         if (next) fprintf(stderr, "longreel: %s\n", next);
     }
     fflush(stderr);
@@ -221,6 +226,15 @@ void cli_note(const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     say("note", NULL, LR_OK, text);
+}
+
+void cli_log(void *arg, lr_log_level level, const char *text) {
+    (void)arg;
+    if (level == LR_LOG_ERROR) {
+        cli_note("%s", text);
+    } else {
+        cli_warn(screen.recording, "%s", text);
+    }
 }
 
 int cli_exit_code(lr_status status) {

@@ -51,19 +51,20 @@ static json_t *describe(const lr_set_entry *entry) {
 
 static void print_line(const json_t *one) {
     const char *error = json_string_value(json_object_get(one, "error"));
-    printf("%-12s%s", json_string_value(json_object_get(one, "state")),
+    cli_printf("%-12s%s", json_string_value(json_object_get(one, "state")),
            json_string_value(json_object_get(one, "path")));
     if (json_object_get(one, "dim")) {
         char clock[24];
         double seconds = json_number_value(json_object_get(one, "duration_s"));
-        printf(": %s, %lld segments, %lld frames, %s",
-               lr_time_clock((lr_time)(seconds * (double)LR_TIME_SECOND), clock),
-               (long long)json_integer_value(json_object_get(one, "segments")),
-               (long long)json_integer_value(json_object_get(one, "frames")),
-               json_string_value(json_object_get(one, "model")));
-        if (error) printf(" (the last try failed: %s)", error);
+        json_int_t segments = json_integer_value(json_object_get(one, "segments"));
+        json_int_t frames = json_integer_value(json_object_get(one, "frames"));
+        cli_printf(": %s, %lld segment%s, %lld frame%s, %s",
+                   lr_time_clock((lr_time)(seconds * (double)LR_TIME_SECOND), clock), (long long)segments,
+                   cli_plural((uint64_t)segments), (long long)frames, cli_plural((uint64_t)frames),
+                   json_string_value(json_object_get(one, "model")));
+        if (error) cli_printf(" (the last try failed: %s)", error);
     } else if (error) {
-        printf(": %s", error);
+        cli_printf(": %s", error);
     }
     putchar('\n');
 }

@@ -20,7 +20,7 @@ static bool verify_set(const char *path, json_t *report) {
         (void)json_array_append_new(report, json_pack("{s:o, s:b, s:o}", "path", cli_json_text(path),
                                                       "whole", good, "error", why));
     } else if (good) {
-        printf("%s: whole\n", path);
+        cli_printf("%s: whole\n", path);
     }
     return good;
 }
