@@ -143,6 +143,21 @@ static bool is_recording_format(const AVInputFormat *format)
     return true;
 }
 
+/* libav decodes a picture where only that tells its size; the bound must hold for these decoders, too. */
+static int find_streams(AVFormatContext *format)
+{
+    unsigned count = format->nb_streams;
+    AVDictionary **options = av_calloc(count > 0 ? count : 1, sizeof *options);
+    if (!options) return AVERROR(ENOMEM);
+    int code = 0;
+    for (unsigned i = 0; i < count && code >= 0; i++)
+        code = av_dict_set_int(&options[i], "max_pixels", LRI_MAX_PIXELS, 0);
+    if (code >= 0) code = avformat_find_stream_info(format, options);
+    for (unsigned i = 0; i < count; i++) av_dict_free(&options[i]);
+    av_free(options);
+    return code;
+}
+
 lr_status lri_source_demux(lri_source *source, lr_error *err)
 {
     lr_status st = make_contexts(source, err);
@@ -164,7 +179,7 @@ lr_status lri_source_demux(lri_source *source, lr_error *err)
     if (code < 0)
         return lri_av_fail(err, code, source->read_errno ? LR_E_IO : LR_E_FORMAT,
                            "%s: cannot be opened as %s", source->path, guess->name);
-    code = avformat_find_stream_info(source->format, NULL);
+    code = find_streams(source->format);
     if (code < 0)
         return lri_av_fail(err, code, source->read_errno ? LR_E_IO : LR_E_FORMAT,
                            "%s: no stream can be found", source->path);

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static char *dir;
 
@@ -83,11 +85,76 @@ static void test_sound_of_the_outermost_rates_is_read(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ pictures */
+
+static uint32_t crc32_of(const uint8_t *data, size_t count)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < count; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320U : 0);
+    }
+    return ~crc;
+}
+
+static size_t put_chunk(uint8_t *to, const char *type, const uint8_t *data, uint32_t bytes)
+{
+    for (int i = 0; i < 4; i++) to[i] = (uint8_t)(bytes >> (24 - 8 * i));
+    memcpy(to + 4, type, 4);
+    if (bytes) memcpy(to + 8, data, bytes);
+    uint32_t crc = crc32_of(to + 4, 4 + bytes);
+    for (int i = 0; i < 4; i++) to[8 + bytes + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
+    return 12 + bytes;
+}
+
+/* A PNG of so many pixels of which no byte is there. */
+static char *write_png(const char *name, uint16_t side)
+{
+    static const uint8_t nothing[] = {0x78, 0x9C, 0x03, 0, 0, 0, 0, 1};
+    const uint8_t head[13] = {0, 0, (uint8_t)(side >> 8), (uint8_t)side, 0, 0, (uint8_t)(side >> 8),
+                              (uint8_t)side, 8, 2, 0, 0, 0};
+    uint8_t file[128] = "\x89PNG\r\n\x1A\n";
+    size_t at = 8;
+    at += put_chunk(file + at, "IHDR", head, sizeof head);
+    at += put_chunk(file + at, "IDAT", nothing, sizeof nothing);
+    at += put_chunk(file + at, "IEND", NULL, 0);
+    char *path = lrt_path(dir, name);
+    lrt_write(path, file, at);
+    return path;
+}
+
+/* In a process of its own, which may not have the memory of such a picture. */
+static void test_a_picture_of_too_many_pixels_costs_no_memory(void **state)
+{
+    (void)state;
+    char *path = write_png("large.png", 16000);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        lr_error err = {0};
+        lr_recording *recording = NULL;
+        lr_ingest_options options = lr_ingest_defaults();
+        struct rusage before, after;
+        (void)getrusage(RUSAGE_SELF, &before);
+        lr_status st = lr_recording_open(&recording, path, &options, &err);
+        (void)getrusage(RUSAGE_SELF, &after);
+        /* The picture has 256,000,000 pixels of three bytes. */
+        bool small = after.ru_maxrss - before.ru_maxrss < 200 * 1024;
+        _exit(st == LR_E_NO_MEDIA && small ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound_of_an_absurd_rate_is_refused_with_the_rate),
         cmocka_unit_test(test_sound_of_the_outermost_rates_is_read),
+        cmocka_unit_test(test_a_picture_of_too_many_pixels_costs_no_memory),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
