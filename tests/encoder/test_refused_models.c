@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ weights */
 
@@ -261,6 +262,84 @@ static void test_the_pooling_is_looked_for_where_the_modules_say(void **state)
     lrt_remove_temp_dir(dir);
 }
 
+/* ------------------------------------------------------------------ markers */
+
+static lr_status open_with(const char *folder, const char *key, const char *value, lr_error *err)
+{
+    char *dir = model_copy(folder);
+    json_t *config = model_copy_config(dir);
+    model_copy_edit(config, "", key, value);
+    model_copy_replace_config(dir, config);
+    json_decref(config);
+    lr_status st = model_copy_open(dir, err);
+    lrt_remove_temp_dir(dir);
+    return st;
+}
+
+static void test_ids_of_markers_are_those_of_the_tokenizer(void **state)
+{
+    static const struct {
+        const char *key, *says;
+    } markers[] = {
+        {"boi_token_id", "boi_token_id is 300, but the id of <|image> in "},
+        {"eoi_token_id", "eoi_token_id is 300, but the id of <image|> in "},
+        {"image_token_id", "image_token_id is 300, but the id of <|image|> in "},
+        {"video_token_id", "video_token_id is 300, but the id of <|video|> in "},
+        {"boa_token_id", "boa_token_id is 300, but the id of <|audio> in "},
+        {"eoa_token_index", "eoa_token_index is 300, but the id of <audio|> in "},
+        {"audio_token_id", "audio_token_id is 300, but the id of <|audio|> in "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof markers / sizeof markers[0]; i++) {
+        static const char *const folders[] = {"regular", "textonly"};
+        lr_error err = {0};
+        for (size_t f = 0; f < 2; f++) {
+            assert_int_equal(open_with(folders[f], markers[i].key, "300", &err), LR_E_MODEL);
+            if (!strstr(err.text, markers[i].says)) fail_msg("%s: %s", markers[i].key, err.text);
+        }
+        /* Absent, the id is the published one, which only a model without the tower may leave so. */
+        assert_int_equal(open_with("regular", markers[i].key, "-", &err), LR_E_MODEL);
+        assert_non_null(strstr(err.text, "(the default), but the id of "));
+        lrt_assert_ok(open_with("textonly", markers[i].key, "-", &err), &err);
+    }
+}
+
+/* The fixture with a tokenizer in which <|image> has another text. */
+static lr_status open_without_begin_image(const char *folder, lr_error *err)
+{
+    size_t i;
+    json_t *token, *id;
+    char *dir = model_copy(folder), *path = lrt_path(dir, "tokenizer.json");
+    json_t *tokenizer = json_load_file(path, 0, NULL);
+    assert_non_null(tokenizer);
+    json_t *vocabulary = json_object_get(json_object_get(tokenizer, "model"), "vocab");
+    json_array_foreach(json_object_get(tokenizer, "added_tokens"), i, token)
+        if (strcmp(json_string_value(json_object_get(token, "content")), "<|image>") == 0)
+            assert_int_equal(json_object_set_new(token, "content", json_string("<other>")), 0);
+    id = json_object_get(vocabulary, "<|image>");
+    if (id) {
+        assert_int_equal(json_object_set(vocabulary, "<other>", id), 0);
+        assert_int_equal(json_object_del(vocabulary, "<|image>"), 0);
+    }
+    (void)unlink(path);
+    assert_int_equal(json_dump_file(tokenizer, path, 0), 0);
+    json_decref(tokenizer);
+    lr_status st = model_copy_open(dir, err);
+    free(path);
+    lrt_remove_temp_dir(dir);
+    return st;
+}
+
+static void test_a_tokenizer_without_a_marker_serves_a_model_without_the_tower(void **state)
+{
+    (void)state;
+    lr_error err = {0};
+    lrt_assert_ok(open_without_begin_image("textonly", &err), &err);
+    assert_int_equal(open_without_begin_image("regular", &err), LR_E_MODEL);
+    assert_non_null(strstr(err.text, "boi_token_id is 783, but "));
+    assert_non_null(strstr(err.text, "tokenizer.json has no token <|image>"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +349,8 @@ int main(void)
         cmocka_unit_test(test_modules_other_than_a_normalized_pooling_are_refused),
         cmocka_unit_test(test_pooling_other_than_the_mean_of_all_tokens_is_refused),
         cmocka_unit_test(test_the_pooling_is_looked_for_where_the_modules_say),
+        cmocka_unit_test(test_ids_of_markers_are_those_of_the_tokenizer),
+        cmocka_unit_test(test_a_tokenizer_without_a_marker_serves_a_model_without_the_tower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,18 +115,50 @@ done:
     return st;
 }
 
+/* A marker: config.json has its id, the tokenizer the same under its text. */
+typedef struct marker {
+    const char *key, *text;
+    int32_t published;
+    const char *tower; /* whose spans it marks */
+    int32_t *out;
+} marker;
+
+/* Two that differ would mark spans with some other token. Without the tower there are no spans, so
+ * either side may leave the marker out. */
+static lr_status read_marker(const lr_model *model, const lr_config *config, const marker *m,
+                             lr_error *err)
+{
+    lr_status st = lr_config_id(config, m->key, m->published, m->out, err);
+    if (st != LR_OK) return st;
+    int32_t id = lr_tokenizer_id(model->tokenizer, m->text);
+    bool needed = lr_config_has(config, m->tower);
+    if (id == *m->out || (!needed && (id < 0 || !lr_config_has(config, m->key)))) return LR_OK;
+    if (id < 0)
+        return lr_fail(err, LR_E_MODEL, "%s: %s is %d, but %s/tokenizer.json has no token %s",
+                       config->file, m->key, *m->out, model->directory, m->text);
+    return lr_fail(err, LR_E_MODEL, "%s: %s is %d%s, but the id of %s in %s/tokenizer.json is %d",
+                   config->file, m->key, *m->out,
+                   lr_config_has(config, m->key) ? "" : " (the default)", m->text, model->directory,
+                   id);
+}
+
 static lr_status read_rules(lr_model *model, const lr_config *config, lr_error *err)
 {
     lr_status st = LR_OK;
     lr_sequence_rules *rules = &model->info.rules;
+    const char *vision = "vision_config", *audio = "audio_config";
+    const marker markers[] = {
+        {"boi_token_id", "<|image>", 255999, vision, &rules->begin_image},
+        {"eoi_token_id", "<image|>", 258882, vision, &rules->end_image},
+        {"image_token_id", "<|image|>", 258880, vision, &rules->image_soft},
+        {"video_token_id", "<|video|>", 258884, vision, &rules->video_soft},
+        {"boa_token_id", "<|audio>", 256000, audio, &rules->begin_audio},
+        {"eoa_token_index", "<audio|>", 258883, audio, &rules->end_audio},
+        {"audio_token_id", "<|audio|>", 258881, audio, &rules->audio_soft},
+    };
     LR_TRY(read_template(model, rules, err));
-    LR_TRY(lr_config_id(config, "boi_token_id", 255999, &rules->begin_image, err));
-    LR_TRY(lr_config_id(config, "eoi_token_id", 258882, &rules->end_image, err));
-    LR_TRY(lr_config_id(config, "image_token_id", 258880, &rules->image_soft, err));
-    LR_TRY(lr_config_id(config, "video_token_id", 258884, &rules->video_soft, err));
-    LR_TRY(lr_config_id(config, "boa_token_id", 256000, &rules->begin_audio, err));
-    LR_TRY(lr_config_id(config, "eoa_token_index", 258883, &rules->end_audio, err));
-    LR_TRY(lr_config_id(config, "audio_token_id", 258881, &rules->audio_soft, err));
+    for (size_t i = 0; i < sizeof markers / sizeof markers[0]; i++)
+        LR_TRY(read_marker(model, config, &markers[i], err));
     rules->sound_tokens_per_second = 25;
 done:
     return st;
