@@ -157,6 +157,20 @@ static lr_status set_display(const lr_recording *recording, lr_video_info *info,
     return LR_OK;
 }
 
+/* Colour that comes out other than it was meant. */
+static lr_status warn_of_colour(lr_recording *recording, const AVFrame *frame, lr_error *err)
+{
+    lr_status st = LR_OK;
+    if (frame->color_trc == AVCOL_TRC_SMPTE2084 || frame->color_trc == AVCOL_TRC_ARIB_STD_B67)
+        LR_TRY(lri_recording_warn(recording, err, "the picture has a high dynamic range, which is not "
+                                                  "mapped: colours look pale"));
+    if (frame->colorspace > AVCOL_SPC_BT2020_CL || frame->colorspace == AVCOL_SPC_YCGCO)
+        LR_TRY(lri_recording_warn(recording, err, "the picture's colour space (%d) is taken for BT.601",
+                                  (int)frame->colorspace));
+done:
+    return st;
+}
+
 static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder, lr_error *err)
 {
     lr_video_info *info = &recording->timeline.video;
@@ -168,6 +182,7 @@ static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder,
     set_sar(info, av_guess_sample_aspect_ratio(decoder->source.format, stream,
                                                decoder->frame));
     info->interlaced = is_interlaced(frame);
+    LR_TRY(warn_of_colour(recording, frame, err));
     const int32_t *matrix = display_matrix_of(stream, frame);
     if (matrix) {
         bool exact;
