@@ -140,7 +140,10 @@ static lr_status take_value(const cli_option *option, void *options, const char 
     switch (option->kind) {
     case CLI_SET: *(bool *)target = true; break;
     case CLI_CLEAR: *(bool *)target = false; break;
-    case CLI_TEXT: *(const char **)target = text; break;
+    case CLI_TEXT:
+        if (text[0] == '\0') st = lr_fail(err, LR_E_USAGE, "the value is empty");
+        *(const char **)target = text;
+        break;
     case CLI_WORD: st = parse_word(option, text, target, err); break;
     case CLI_INT:
         st = parse_number(option, text, &number, err);
@@ -235,6 +238,11 @@ bool cli_parse(const cli_command *command, int argc, char **argv, void *options,
             *code = cli_wrong_usage(command, "%s", err.text);
             return false;
         }
+    }
+    for (int i = optind; i < argc; i++) {
+        if (argv[i][0] != '\0') continue;
+        *code = cli_wrong_usage(command, "argument %d is empty", i - optind + 1);
+        return false;
     }
     *rest = argv + optind;
     *n_rest = (size_t)(argc - optind);

@@ -12,7 +12,8 @@ typedef struct embed_options {
     bool save_tokens, save_stages;
     lr_embed_input *inputs;
     char **texts; /* read from files, one for each input or NULL */
-    size_t count, capacity, texts_capacity;
+    const char **files; /* of the inputs, or NULL */
+    size_t count, capacity, texts_capacity, files_capacity;
 } embed_options;
 
 /* ------------------------------------------------------------------ inputs */
@@ -51,15 +52,17 @@ static lr_status read_text(const char *path, char **out, lr_error *err) {
     return st;
 }
 
-static lr_status add_input(embed_options *o, lr_input_kind kind, const char *value, char *text,
-                           lr_error *err) {
+static lr_status add_input(embed_options *o, lr_input_kind kind, const char *value, const char *file,
+                           char *text, lr_error *err) {
     lr_status st = LR_GROW(&o->inputs, &o->capacity, o->count + 1, "inputs", err);
+    if (st == LR_OK) st = LR_GROW(&o->files, &o->files_capacity, o->count + 1, "inputs", err);
     if (st == LR_OK) st = LR_GROW(&o->texts, &o->texts_capacity, o->count + 1, "inputs", err);
     if (st != LR_OK) {
         lr_free(text);
         return st;
     }
     o->inputs[o->count] = (lr_embed_input){.kind = kind, .value = value};
+    o->files[o->count] = file;
     o->texts[o->count++] = text;
     return LR_OK;
 }
@@ -69,22 +72,22 @@ static lr_status take_text(void *options, const char *value, lr_error *err) {
     lr_status st = LR_OK;
     if (value[0] != '@') {
         LR_TRY(cli_check_utf8("the text", value, err));
-        return add_input(options, LR_INPUT_TEXT, value, NULL, err);
+        return add_input(options, LR_INPUT_TEXT, value, NULL, NULL, err);
     }
     LR_TRY(read_text(value + 1, &text, err));
     LR_TRY(cli_check_utf8(strcmp(value, "@-") == 0 ? "standard input" : value + 1, text, err));
-    return add_input(options, LR_INPUT_TEXT, text, text, err);
+    return add_input(options, LR_INPUT_TEXT, text, value + 1, text, err);
 done:
     lr_free(text);
     return st;
 }
 
 static lr_status take_image(void *options, const char *value, lr_error *err) {
-    return add_input(options, LR_INPUT_IMAGE, value, NULL, err);
+    return add_input(options, LR_INPUT_IMAGE, value, value, NULL, err);
 }
 
 static lr_status take_audio(void *options, const char *value, lr_error *err) {
-    return add_input(options, LR_INPUT_AUDIO, value, NULL, err);
+    return add_input(options, LR_INPUT_AUDIO, value, value, NULL, err);
 }
 
 static lr_status take_save(void *options, const char *value, lr_error *err) {
@@ -155,6 +158,15 @@ static lr_status beside(char **out, const char *output, const char *name, lr_err
     return lr_format(out, err, "%.*s%s", slash ? (int)(slash - output) + 1 : 0, output, name);
 }
 
+static lr_status refuse_inputs(const embed_options *o, const char *output, lr_error *err) {
+    lr_status st = LR_OK;
+    for (size_t i = 0; output && i < o->count; i++) {
+        if (o->files[i]) LR_TRY(lr_refuse_input(output, o->files[i], err));
+    }
+done:
+    return st;
+}
+
 static lr_status embed_inputs(lr_model *model, embed_options *o, lr_error *err) {
     lr_status st = LR_OK;
     float *rows = NULL;
@@ -164,6 +176,8 @@ static lr_status embed_inputs(lr_model *model, embed_options *o, lr_error *err) 
     LR_TRY(LR_NEW(&rows, values, "vectors", err));
     if (o->save_tokens) LR_TRY(beside(&tokens, o->output, "tokens.safetensors", err));
     if (o->save_stages) LR_TRY(beside(&stages, o->output, "stages", err));
+    LR_TRY(refuse_inputs(o, o->output, err));
+    LR_TRY(refuse_inputs(o, tokens, err));
     o->embed.tokens_path = tokens;
     o->embed.stages_directory = stages;
     o->embed.cancel = cli_cancel();
@@ -222,6 +236,7 @@ static int run(const cli_command *command, int argc, char **argv) {
 done:
     for (size_t i = 0; i < options.count; i++) lr_free(options.texts[i]);
     lr_free(options.texts);
+    lr_free(options.files);
     lr_free(options.inputs);
     return code;
 }

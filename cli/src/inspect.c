@@ -159,6 +159,7 @@ static int inspect(const inspect_options *o, const char *path) {
     lr_error err = {0};
     int code = CLI_DONE;
     lr_status st = lr_recording_open(&recording, path, &o->ingest, &err);
+    if (st == LR_OK && o->sound) st = lr_refuse_input(o->sound, path, &err);
     if (st == LR_OK) {
         st = decode(o, recording, &damage, &err);
         if (st != LR_OK && !strstr(err.text, path)) lr_error_context(&err, "%s", path);

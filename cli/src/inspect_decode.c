@@ -26,7 +26,7 @@ lr_status cli_damage_add(cli_damage *damage, const lr_damage *list, size_t count
 
 /* Pictures with square pixels, as a person sees them. */
 typedef struct picture_writer {
-    const char *directory;
+    const char *directory, *recording;
     const lr_kernels *kernels;
     FILE *list; /* frames.jsonl */
     lr_resize *plan;
@@ -96,6 +96,7 @@ static lr_status write_picture(picture_writer *w, const lr_frame *frame, lr_erro
         rgb = w->rgb;
         stride = 3 * (size_t)w->out_width;
     }
+    LR_TRY(lr_refuse_input(path, w->recording, err));
     LR_TRY(lr_png_write(path, rgb, stride, frame->display_width, frame->display_height, err));
     if (fprintf(w->list, "{\"i\": %lld, \"t\": %.15g, \"pts_s\": %.15g, \"substituted\": %s, "
                 "\"file\": \"%s\"}\n", (long long)frame->index, lr_time_seconds(frame->t),
@@ -111,7 +112,7 @@ lr_status cli_decode_pictures(const lr_recording *recording, const char *directo
                               lr_error *err) {
     lr_status st = LR_OK;
     lr_frame_reader *reader = NULL;
-    picture_writer writer = {0};
+    picture_writer writer = {.recording = lr_recording_timeline(recording)->path};
     lr_frame frame = {0};
     bool got = true;
     size_t count = 0;

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "job.h"
 #include "report.h"
@@ -217,18 +216,14 @@ done:
     return st;
 }
 
-/* Written aside and renamed: what stood there before is lost only when the new sheet is whole. */
-static lr_status write_png(const lr_canvas *canvas, const char *path, lr_error *err) {
+static lr_status refuse_inputs(const report_job *job, const char *set_path, const char *png_path,
+                               lr_error *err) {
     lr_status st = LR_OK;
-    char *part = NULL;
-    LR_TRY(lr_format(&part, err, "%s.part-%ld", path, (long)getpid()));
-    LR_TRY(lr_png_write(part, canvas->rgb, (size_t)canvas->width * 3, canvas->width, canvas->height, err));
-    if (rename(part, path) != 0) {
-        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", path);
-        (void)unlink(part);
-    }
+    const char *path = json_string_value(json_object_get(json_object_get(job->manifest, "run"), "path"));
+    LR_TRY(lr_refuse_set_file(png_path, set_path, err));
+    if (path) LR_TRY(lr_refuse_input(png_path, path, err));
+    if (job->options->recording) LR_TRY(lr_refuse_input(png_path, job->options->recording, err));
 done:
-    lr_free(part);
     return st;
 }
 
@@ -250,6 +245,7 @@ lr_status lr_report(const char *set_path, const char *png_path, const lr_report_
     lr_canvas canvas = {0};
     memset(result, 0, sizeof *result);
     LR_TRY(open_set(&job, set_path, err));
+    LR_TRY(refuse_inputs(&job, set_path, png_path, err));
     LR_TRY(find_recording(&job, err));
     if (job.recording) {
         LR_TRY(read_thumbnails(&job, err));
@@ -259,7 +255,7 @@ lr_status lr_report(const char *set_path, const char *png_path, const lr_report_
     LR_TRY(lr_similarity_make(&job.sheet.similarity, job.sheet.set, job.sheet.begin, job.sheet.end,
                               LR_SHEET_COLUMNS, err));
     LR_TRY(lr_sheet_draw(&canvas, &job.sheet, err));
-    LR_TRY(write_png(&canvas, png_path, err));
+    LR_TRY(lr_png_write(png_path, canvas.rgb, (size_t)canvas.width * 3, canvas.width, canvas.height, err));
     result->width = canvas.width;
     result->height = canvas.height;
     result->frames = job.sheet.n_thumbnails;

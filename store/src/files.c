@@ -15,13 +15,24 @@
 /* ------------------------------------------------------------------ writing */
 
 lr_status lr_out_open(lr_out *out, const char *path, lr_error *err) {
-    out->file = NULL;
-    out->path = lr_strdup(path);
+    *out = (lr_out){.path = lr_strdup(path)};
     if (!out->path) return lr_fail(err, LR_E_NOMEM, "out of memory: a file name");
     out->file = fopen(path, "wbe");
     if (out->file) return LR_OK;
     lr_status st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", path);
     lr_out_discard(out);
+    return st;
+}
+
+lr_status lr_out_open_aside(lr_out *out, const char *path, lr_error *err) {
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return lr_out_open(out, path, err);
+    *out = (lr_out){.path = lr_strdup(path)};
+    if (!out->path) return lr_fail(err, LR_E_NOMEM, "out of memory: a file name");
+    lr_status st = lr_format(&out->part, err, "%s.part-%ld", path, (long)getpid());
+    if (st == LR_OK) out->file = fopen(out->part, "wbe");
+    if (st == LR_OK && !out->file) st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", path);
+    if (st != LR_OK) lr_out_discard(out);
     return st;
 }
 
@@ -50,7 +61,8 @@ lr_status lr_out_printf(lr_out *out, lr_error *err, const char *format, ...) {
 }
 
 lr_status lr_out_close(lr_out *out, lr_error *err) {
-    int bad = fflush(out->file) != 0 || fsync(fileno(out->file)) != 0;
+    /* EINVAL: a pipe or a device, which cannot be synced */
+    int bad = fflush(out->file) != 0 || (fsync(fileno(out->file)) != 0 && errno != EINVAL);
     int why = errno;
     if (fclose(out->file) != 0 && !bad) {
         bad = 1;
@@ -58,6 +70,14 @@ lr_status lr_out_close(lr_out *out, lr_error *err) {
     }
     out->file = NULL;
     lr_status st = LR_OK;
+    if (!bad && out->part) {
+        bad = rename(out->part, out->path) != 0;
+        why = errno;
+        if (!bad) {
+            lr_free(out->part);
+            out->part = NULL;
+        }
+    }
     if (bad) st = lr_fail_errno(err, LR_E_IO, why, "%s: cannot be written", out->path);
     lr_out_discard(out);
     return st;
@@ -65,9 +85,10 @@ lr_status lr_out_close(lr_out *out, lr_error *err) {
 
 void lr_out_discard(lr_out *out) {
     if (out->file) fclose(out->file);
+    if (out->part) (void)unlink(out->part);
+    lr_free(out->part);
     lr_free(out->path);
-    out->file = NULL;
-    out->path = NULL;
+    *out = (lr_out){0};
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -149,6 +170,12 @@ lr_status lr_make_parents(const char *path, lr_error *err) {
     }
     lr_free(copy);
     return st;
+}
+
+lr_status lr_parent_of(char **out, const char *path, lr_error *err) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) return lr_format(out, err, ".");
+    return lr_format(out, err, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
 lr_status lr_sync_directory(const char *path, lr_error *err) {

@@ -9,9 +9,12 @@
 /* A file being written: buffered, every failure (a full disk) reported with the path. */
 typedef struct lr_out {
     FILE *file;
-    char *path;
+    char *path, *part; /* part: where it is written before it gets its name; NULL: there at once */
 } lr_out;
 lr_status lr_out_open(lr_out *out, const char *path, lr_error *err);
+/* Written beside its name, which it gets when it is closed: until then, and when it is discarded, what was
+ * there stays. What is there and is no file (a pipe, a device) is written to as it is. */
+lr_status lr_out_open_aside(lr_out *out, const char *path, lr_error *err);
 lr_status lr_out_write(lr_out *out, const void *data, size_t bytes, lr_error *err);
 lr_status lr_out_printf(lr_out *out, lr_error *err, const char *format, ...) LR_PRINTF(3, 4);
 /* Flushes to the disk and closes. */
@@ -23,6 +26,7 @@ lr_status lr_slurp(const char *path, size_t limit, char **out, size_t *bytes, lr
 /* XXH3-128 of a file's bytes, hex. */
 lr_status lr_hash_file(const char *path, char hex[33], lr_error *err);
 lr_status lr_make_parents(const char *path, lr_error *err);
+lr_status lr_parent_of(char **out, const char *path, lr_error *err); /* "." where it names no directory */
 lr_status lr_sync_directory(const char *path, lr_error *err);
 /* Removes a directory with what is in it (no links followed). Takes none of our memory: it must work when
  * that has run out. The second one's `name` is below the open directory `fd`; false leaves errno. */

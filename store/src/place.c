@@ -106,3 +106,38 @@ lr_status lr_set_may_replace(const char *final_path, bool *there, lr_error *err)
     return lr_fail(err, LR_E_EXISTS, "%s is a directory and no embedding set: it is left as it is; choose "
                    "another place for the set", final_path);
 }
+
+/* ------------------------------------------------------------------ outputs that are inputs */
+
+static bool same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+lr_status lr_refuse_input(const char *output, const char *input, lr_error *err) {
+    if (!same_file(output, input)) return LR_OK;
+    return lr_fail(err, LR_E_USAGE, "%s is what is read: the output needs another name", output);
+}
+
+lr_status lr_refuse_set_file(const char *output, const char *set_path, lr_error *err) {
+    lr_status st = LR_OK;
+    char **names = NULL, *path = NULL, *parent = NULL;
+    size_t count = 0;
+    LR_TRY(lr_parent_of(&parent, output, err));
+    bool inside = same_file(parent, set_path);
+    LR_TRY(lr_list_files(set_path, &names, &count, err));
+    for (size_t i = 0; i < count && !inside; i++) {
+        lr_free(path);
+        path = NULL;
+        LR_TRY(lr_format(&path, err, "%s/%s", set_path, names[i]));
+        inside = same_file(path, output);
+    }
+    if (inside) {
+        LR_FAIL(LR_E_USAGE, "%s lies in the embedding set %s: the output needs another place", output, set_path);
+    }
+done:
+    lr_list_free(names, count);
+    lr_free(parent);
+    lr_free(path);
+    return st;
+}

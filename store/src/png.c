@@ -6,6 +6,8 @@
 
 #include <longreel/store.h>
 
+#include "files.h"
+
 lr_status lr_png_write(const char *path, const uint8_t *rgb, size_t stride, int width, int height,
                        lr_error *err) {
     png_image image;
@@ -18,8 +20,14 @@ lr_status lr_png_write(const char *path, const uint8_t *rgb, size_t stride, int 
     image.width = (png_uint_32)width;
     image.height = (png_uint_32)height;
     image.flags = PNG_IMAGE_FLAG_FAST;
-    if (png_image_write_to_file(&image, path, 0, rgb, (png_int_32)stride, NULL)) return LR_OK;
-    lr_status st = lr_fail(err, LR_E_IO, "%s: cannot be written: %s", path, image.message);
+    lr_out out = {0};
+    lr_status st = lr_out_open_aside(&out, path, err);
+    if (st != LR_OK) return st;
+    if (png_image_write_to_stdio(&image, out.file, 0, rgb, (png_int_32)stride, NULL)) {
+        return lr_out_close(&out, err);
+    }
+    st = lr_fail(err, LR_E_IO, "%s: cannot be written: %s", path, image.message);
     png_image_free(&image);
+    lr_out_discard(&out);
     return st;
 }

@@ -344,16 +344,10 @@ done:
     return st;
 }
 
-static lr_status parent_of(char **out, const char *path, lr_error *err) {
-    const char *slash = strrchr(path, '/');
-    if (!slash) return lr_format(out, err, ".");
-    return lr_format(out, err, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-}
-
 lr_status lr_set_commit(lr_set_writer *w, const char *manifest_json, lr_error *err) {
     lr_status st = LR_OK;
     char *parent = NULL;
-    LR_TRY(parent_of(&parent, w->final_path, err));
+    LR_TRY(lr_parent_of(&parent, w->final_path, err));
     LR_TRY(finish_tokens(w, err));
     LR_TRY(write_manifest(w, manifest_json, err));
     LR_TRY(lr_sync_directory(w->directory, err));

@@ -53,7 +53,7 @@ lr_status lr_wav_create(lr_wav_writer **out, const char *path, int rate, uint64_
     LR_TRY(LR_NEW(&w, 1, "a WAV file", err));
     w->count = count;
     make_header(header, rate, (uint32_t)count);
-    LR_TRY(lr_out_open(&w->out, path, err));
+    LR_TRY(lr_out_open_aside(&w->out, path, err));
     LR_TRY(lr_out_write(&w->out, header, sizeof header, err));
     *out = w;
     w = NULL;

@@ -63,4 +63,15 @@ ffmpeg -v error -nostdin -y -i a.mp4 -c copy a.mkv
 head -c $(($(stat -c %s a.mkv) * 7 / 10)) a.mkv >cut.mkv
 check 0 "a cut file" "$LONGREEL" inspect cut.mkv --json
 json '.status == "warnings" and (.truncated or (.damage | length) > 0 or (.warnings | length) > 0)'
+cp a.mp4 before.mp4
+ln a.mp4 a.wav
+check 2 "its sound over the recording" "$LONGREEL" inspect a.mp4 --audio a.wav
+says "is what is read"
+mkdir taken
+cp silent.mkv taken/frame_000001.png
+check 2 "a picture over the recording" "$LONGREEL" inspect taken/frame_000001.png --frames taken
+cmp a.mp4 before.mp4 && cmp silent.mkv taken/frame_000001.png || fail "a recording was written over"
+check 0 "sound to a device" "$LONGREEL" inspect a.mp4 --audio /dev/null
+[ -c /dev/null ] || fail "/dev/null was replaced"
+no_parts .
 finish

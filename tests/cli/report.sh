@@ -31,6 +31,22 @@ rows=$((1 + 2 + $(cat out/*/segments.jsonl out/*/frames.jsonl | wc -l)))
 check 2 "no format" "$LONGREEL" export out
 check 2 "no set" "$LONGREEL" export none --csv no.csv
 absent no.csv
+# What is read is not written over, under whatever name.
+for file in moved.mp4 out/talk.mp4/segments.npy out/talk.mp4/new.png; do
+    check 2 "report to $file" "$LONGREEL" report out/talk.mp4 -o "$file" --recording moved.mp4
+done
+mv moved.mp4 talk.mp4
+cp talk.mp4 before.mp4
+ln talk.mp4 link.png
+check 2 "report to the recording" "$LONGREEL" report out/talk.mp4 -o link.png
+says "is what is read"
+cmp talk.mp4 before.mp4 || fail "the recording was written over"
+for file in out/other.mp4/recording.npy out/talk.mp4/a.csv; do
+    check 2 "export to $file" "$LONGREEL" export out --csv "$file"
+    check 2 "export to $file" "$LONGREEL" export out --sqlite "$file"
+    says "lies in the embedding set"
+done
+check 0 "the sets are whole" "$LONGREEL" verify out
 printf x >>out/talk.mp4/frames.npy
 check 1 "a damaged set" "$LONGREEL" export out --csv no.csv
 says "frames.npy"

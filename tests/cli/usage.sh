@@ -50,6 +50,27 @@ check 2 "status of a missing directory" "$LONGREEL" status nowhere
 check 2 "verify of nothing" "$LONGREEL" verify
 check 2 "make-model without a name" "$LONGREEL" make-model
 
+# Empty names are no names.
+for arguments in "encode '' -m '$model' -o e" "encode a.mp4 -m '' -o e" "encode a.mp4 -m '$model' -o ''" \
+    "plan '' -m '$model'" "inspect ''" "report '' -o e" "report o -o ''" "export o --csv ''" "repool '' -o e" \
+    "repool o -o ''" "status ''" "verify ''" "make-model ''" "query '' text -m '$model'" \
+    "embed -m '$model' -o '' --text a"; do
+    check 2 "$arguments" bash -c "\"\$1\" $arguments" - "$LONGREEL"
+    says "is empty"
+done
+absent e
+
+# An input is not written over.
+cp a.mp4 copy.mp4
+ffmpeg -v error -nostdin -y -i a.mp4 -frames:v 1 -update 1 a.png
+cp a.png copy.png
+ln -s a.png link.npy
+echo "a text" >text
+check 2 "embed over a picture" "$LONGREEL" embed -m "$model" -o link.npy --text @text --image a.png
+says "is what is read"
+check 2 "embed over a text" "$LONGREEL" embed -m "$model" -o ./text --text @text
+[ "$(cat text)" = "a text" ] && cmp a.png copy.png || fail "embed wrote over its input"
+
 # refused OPTION VALUE: with exit status 2, naming the option, before anything is written.
 refused() {
     check 2 "$1 $2" "$LONGREEL" encode a.mp4 -m "$model" -o refused "$1" "$2"

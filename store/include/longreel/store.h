@@ -128,7 +128,16 @@ void lr_set_states_free(lr_set_entry *entries, size_t count);
 /* Remembers why nothing was written to final_path, until a set is committed there. */
 lr_status lr_set_note_failure(const char *final_path, const char *text, lr_error *err);
 
-/* ------------------------------------------------------------------ pictures and sound as files */
+/* ------------------------------------------------------------------ outputs that are inputs
+ *
+ * LR_E_USAGE when the file `output` is the file `input`, under whatever name; when it is a file of the set,
+ * or would lie in the set's directory. */
+lr_status lr_refuse_input(const char *output, const char *input, lr_error *err);
+lr_status lr_refuse_set_file(const char *output, const char *set_path, lr_error *err);
+
+/* ------------------------------------------------------------------ pictures and sound as files
+ *
+ * Written aside and renamed: what stood there before is lost only when the new file is whole. */
 
 /* rgb [height, stride], 8 bits, interleaved; 3 * width bytes of a row are used. */
 lr_status lr_png_write(const char *path, const uint8_t *rgb, size_t stride, int width, int height,
