@@ -99,9 +99,10 @@ static lr_status read_rows(lr_set *set, const char *name, size_t count, row_call
     size_t bytes, i = 0;
     LR_TRY(lr_format(&path, err, "%s/%s", set->path, name));
     LR_TRY(lr_slurp(path, ROWS_LIMIT, &text, &bytes, err));
-    for (char *line = text; *line; i++) {
-        char *end = strchr(line, '\n');
-        size_t length = end ? (size_t)(end - line) : strlen(line);
+    for (char *line = text; line < text + bytes; i++) {
+        size_t left = (size_t)(text + bytes - line);
+        char *end = memchr(line, '\n', left);
+        size_t length = end ? (size_t)(end - line) : left;
         json_error_t why;
         uint64_t failures = lr_alloc_failures();
         json_t *row = json_loadb(line, length, 0, &why);
@@ -121,16 +122,24 @@ done:
     return st;
 }
 
+static bool take_token(const json_t *value, uint64_t *out) {
+    *out = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) >= 0;
+}
+
 static bool take_segment(lr_set *set, const json_t *row, size_t i) {
     const json_t *start = json_object_get(row, "start"), *end = json_object_get(row, "end");
     const json_t *tokens = json_object_get(row, "tokens");
-    if (!json_is_number(start) || !json_is_number(end) || json_array_size(tokens) != 2) return false;
-    set->segment_rows[i] = (lr_segment_row){
-        .start = json_number_value(start),
-        .end = json_number_value(end),
-        .first = (uint64_t)json_integer_value(json_array_get(tokens, 0)),
-        .end_token = (uint64_t)json_integer_value(json_array_get(tokens, 1)),
-    };
+    uint64_t first, end_token;
+    if (!json_is_number(start) || !json_is_number(end) || json_array_size(tokens) != 2 ||
+        !take_token(json_array_get(tokens, 0), &first) ||
+        !take_token(json_array_get(tokens, 1), &end_token)) {
+        return false;
+    }
+    set->segment_rows[i] = (lr_segment_row){.start = json_number_value(start),
+                                            .end = json_number_value(end),
+                                            .first = first,
+                                            .end_token = end_token};
     const lr_segment_row *r = &set->segment_rows[i];
     return r->start >= 0 && r->start <= r->end && r->first <= r->end_token;
 }
