@@ -186,6 +186,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     int code = CLI_DONE;
     options.ingest.threads = (int)cli_processors();
     options.ingest.cancel = cli_cancel();
+    options.ingest.every_picture = true; /* damage between the grid's points counts, too */
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
     if (n_rest != 1) return cli_wrong_usage(command, "one recording must be given");
     if (options.index_only && (options.frames || options.sound)) {
