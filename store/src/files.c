@@ -97,8 +97,10 @@ lr_status lr_slurp(const char *path, size_t limit, char **out, size_t *bytes, lr
     lr_status st = LR_OK;
     char *text = NULL;
     struct stat info;
-    FILE *file = fopen(path, "rbe");
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is refused, not waited for */
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     *out = NULL;
+    if (!file && fd >= 0) close(fd);
     if (!file || fstat(fileno(file), &info) != 0) {
         st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
         goto done;

@@ -178,7 +178,7 @@ lr_status lr_npy_open(lr_npy *out, const char *path, lr_error *err) {
     lr_status st = LR_OK;
     struct stat info;
     memset(out, 0, sizeof *out);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) != 0) {
         st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
         goto done;

@@ -2,6 +2,8 @@
 #ifndef LONGREEL_STORE_SET_H
 #define LONGREEL_STORE_SET_H
 
+#include <jansson.h>
+
 #include <longreel/store.h>
 
 struct lr_set {
@@ -11,5 +13,9 @@ struct lr_set {
     lr_segment_row *segment_rows;
     lr_frame_row *frame_rows;
 };
+
+/* XXH3-128 of what the manifest says about the set, hex: without `run`, `timings` and `memory`, which tell how
+ * it was made, and without the hash itself. Taken of the compact text with sorted keys. */
+lr_status lr_manifest_hash(const json_t *manifest, char hex[33], lr_error *err);
 
 #endif

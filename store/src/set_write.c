@@ -12,6 +12,7 @@
 #include <longreel/store.h>
 
 #include "files.h"
+#include "set.h"
 
 #define MOST_TRIES 16 /* to put a set where other processes put theirs */
 
@@ -280,6 +281,7 @@ static lr_status write_manifest(lr_set_writer *w, const char *text, lr_error *er
     lr_status st = LR_OK;
     lr_out out = {0};
     json_error_t why;
+    char hex[33];
     uint64_t failures = lr_alloc_failures();
     json_t *manifest = json_loads(text, 0, &why);
     if (lr_alloc_failures() != failures || (!manifest && why.text[0] == '\0')) {
@@ -287,6 +289,10 @@ static lr_status write_manifest(lr_set_writer *w, const char *text, lr_error *er
     }
     if (!manifest) LR_FAIL(LR_E_INTERNAL, "the manifest is no JSON: %s", why.text);
     LR_TRY(hash_files(w, manifest, err));
+    LR_TRY(lr_manifest_hash(manifest, hex, err));
+    if (json_object_set_new(manifest, "manifest_hash", json_string(hex)) != 0) {
+        LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    }
     LR_TRY(open_in(w, "manifest.json", &out, err));
     manifest_out m = {.out = &out, .err = err};
     int failed = json_dump_callback(manifest, dump_to, &m, JSON_INDENT(2));

@@ -5,9 +5,67 @@
 #include <sys/stat.h>
 
 #include <jansson.h>
+#include <xxhash.h>
 
 #include "files.h"
 #include "set.h"
+
+lr_status lr_manifest_hash(const json_t *manifest, char hex[33], lr_error *err) {
+    static const char *const left_out[] = {"run", "timings", "memory", "manifest_hash"};
+    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS;
+    lr_status st = LR_OK;
+    char *text = NULL;
+    json_t *copy = json_copy((json_t *)manifest);
+    if (!copy || json_object_size(copy) != json_object_size(manifest)) {
+        LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    }
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) (void)json_object_del(copy, left_out[i]);
+    size_t bytes = json_dumpb(copy, NULL, 0, flags);
+    if (bytes == 0) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    LR_TRY(LR_NEW(&text, bytes, "the manifest", err));
+    if (json_dumpb(copy, text, bytes, flags) != bytes) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, bytes));
+    for (size_t i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", canonical.digest[i]);
+done:
+    lr_free(text);
+    json_decref(copy);
+    return st;
+}
+
+static bool is_positive(const json_t *number) {
+    return json_is_number(number) && json_number_value(number) > 0 && isfinite(json_number_value(number));
+}
+
+/* Types and ranges of what the manifest says of the rows, and its hash. */
+static lr_status verify_manifest(const lr_set_info *set, const json_t *root, lr_error *err) {
+    lr_status st = LR_OK;
+    char hex[33];
+    const json_t *duration = json_object_get(json_object_get(root, "recording"), "duration");
+    const json_t *options = json_object_get(root, "options"), *tokens = json_object_get(root, "tokens");
+    const json_t *dim = json_object_get(options, "dim");
+    const json_t *segment = json_object_get(options, "segment"), *hop = json_object_get(options, "hop");
+    double last = set->n_segments > 0 ? set->segment_rows[set->n_segments - 1].start : 0;
+    if (!json_is_number(duration) || !isfinite(set->duration) || set->duration < last) {
+        LR_FAIL(LR_E_FORMAT, "%s: the manifest's recording.duration cannot be right", set->path);
+    }
+    if (!json_is_integer(tokens) || json_integer_value(tokens) < 0) {
+        LR_FAIL(LR_E_FORMAT, "%s: the manifest's tokens is no number of tokens", set->path);
+    }
+    if (dim && (!json_is_integer(dim) || json_integer_value(dim) != (json_int_t)set->dim)) {
+        LR_FAIL(LR_E_FORMAT, "%s: the manifest's options.dim is not the width of the vectors", set->path);
+    }
+    if ((segment && !is_positive(segment)) || (hop && !is_positive(hop))) {
+        LR_FAIL(LR_E_FORMAT, "%s: the manifest's options.segment or options.hop is no length", set->path);
+    }
+    const char *written = json_string_value(json_object_get(root, "manifest_hash"));
+    LR_TRY(lr_manifest_hash(root, hex, err));
+    if (!written || strcmp(written, hex) != 0) {
+        LR_FAIL(LR_E_FORMAT, "%s/manifest.json: its content has changed", set->path);
+    }
+done:
+    return st;
+}
 
 static lr_status verify_file(const lr_set_info *set, const char *name, const json_t *wanted,
                              lr_error *err) {
@@ -24,6 +82,7 @@ static lr_status verify_file(const lr_set_info *set, const char *name, const jso
         st = lr_fail_errno(err, LR_E_FORMAT, errno, "%s: is missing", path);
         goto done;
     }
+    if (!S_ISREG(info.st_mode)) LR_FAIL(LR_E_FORMAT, "%s: is no file", path);
     if (info.st_size != bytes) {
         LR_FAIL(LR_E_FORMAT, "%s: has %lld bytes, was written with %lld", path,
                 (long long)info.st_size, (long long)bytes);
@@ -72,7 +131,7 @@ static lr_status verify_norms(const lr_set_info *set, const char *what, const fl
 static lr_status verify_rows(const lr_set_info *set, json_int_t tokens, lr_error *err) {
     for (size_t i = 0; i < set->n_segments; i++) {
         const lr_segment_row *r = &set->segment_rows[i];
-        if (r->end_token > (uint64_t)tokens || (i > 0 && r->start <= r[-1].start)) {
+        if (tokens < 0 || r->end_token > (uint64_t)tokens || (i > 0 && r->start <= r[-1].start)) {
             return lr_fail(err, LR_E_FORMAT, "%s: segment %zu is out of order or range", set->path, i);
         }
     }
@@ -103,6 +162,7 @@ lr_status lr_set_verify(const char *path, lr_error *err) {
     LR_TRY(verify_norms(info, "recording", info->recording_vector, 1, err));
     LR_TRY(verify_norms(info, "segment", info->segments, info->n_segments, err));
     LR_TRY(verify_norms(info, "frame", info->frames, info->n_frames, err));
+    LR_TRY(verify_manifest(info, root, err));
 done:
     json_decref(root);
     lr_set_close(set);

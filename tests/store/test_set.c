@@ -234,6 +234,58 @@ static void test_verify_sees_every_change(void **state) {
     lrt_remove_temp_dir(dir);
 }
 
+/* Changes one text of the manifest into another of the same length; a set like that is refused. */
+static void test_verify_sees_a_changed_manifest(void **state) {
+    (void)state;
+    static const char *const changes[][2] = {
+        {"\"duration\": 40", "\"duration\": -4"}, {"\"duration\": 40", "\"duration\": 41"},
+        {"\"duration\": 40", "\"duration\": 10"}, {"\"duration\": 40", "\"duration\": {}"},
+        {"\"tokens\": 22", "\"tokens\": 99"}, {"\"tokens\": 22", "\"tokens\": 10"},
+        {"\"tokens\": 22", "\"tokens\": []"}, {"\"key\": \"k1\"", "\"key\": \"k2\""},
+        {"\"hash\": \"aa\"", "\"hash\": \"ab\""}, {"\"manifest_hash\"", "\"mamifest_hash\""},
+    };
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4"), *file = lrt_path(path, "manifest.json");
+    lr_error err = {0};
+    lrt_assert_ok(write_set(path, &usual, &err), &err);
+    size_t bytes = 0;
+    char *text = lrt_slurp(file, &bytes);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char *changed = lrt_slurp(file, NULL), *at = strstr(changed, changes[i][0]);
+        assert_non_null(at);
+        assert_int_equal(strlen(changes[i][0]), strlen(changes[i][1]));
+        memcpy(at, changes[i][1], strlen(changes[i][1]));
+        lrt_write(file, changed, bytes);
+        assert_int_equal(lr_set_verify(path, &err), LR_E_FORMAT);
+        lr_error_clear(&err);
+        lrt_write(file, text, bytes);
+        lrt_assert_ok(lr_set_verify(path, &err), &err);
+        free(changed);
+    }
+    free(text);
+    free(file);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+/* A pipe where a file should be would be waited for without end. */
+static void test_verify_refuses_pipes(void **state) {
+    (void)state;
+    static const char *const names[] = {"manifest.json", "recording.npy", "segments.jsonl", "frames.npy",
+                                        "tokens.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4"), *file = lrt_path(path, names[i]);
+        lr_error err = {0};
+        lrt_assert_ok(write_set(path, &usual, &err), &err);
+        unlink(file);
+        assert_int_equal(mkfifo(file, 0600), 0);
+        assert_int_not_equal(lr_set_verify(path, &err), LR_OK);
+        assert_non_null(strstr(err.text, names[i]));
+        free(file);
+        free(path);
+        lrt_remove_temp_dir(dir);
+    }
+}
+
 static void test_sets_are_found_below_directories_once(void **state) {
     (void)state;
     char *dir = lrt_temp_dir();
@@ -367,6 +419,8 @@ int main(void) {
         cmocka_unit_test(test_something_that_comes_up_meanwhile_is_left_alone),
         cmocka_unit_test(test_full_disk_leaves_the_old_set),
         cmocka_unit_test(test_verify_sees_every_change),
+        cmocka_unit_test(test_verify_sees_a_changed_manifest),
+        cmocka_unit_test(test_verify_refuses_pipes),
         cmocka_unit_test(test_sets_are_found_below_directories_once),
         cmocka_unit_test(test_set_whose_name_begins_with_a_dot_is_found),
         cmocka_unit_test(test_names_of_unfinished_sets_are_refused),
