@@ -63,12 +63,32 @@ static void fit_header(size_t name, uint8_t *file, size_t bytes)
         file[first + i] = (uint8_t)((uint64_t)(end - first - width) >> (8 * i));
 }
 
-static json_t *entry_of(const void *data, size_t bytes)
+static void hash_of(const void *data, size_t bytes, char hex[33])
 {
     XXH128_canonical_t canonical;
-    char hex[33];
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, bytes));
     for (size_t i = 0; i < 16; i++) (void)snprintf(hex + 2 * i, 3, "%02x", canonical.digest[i]);
+}
+
+/* "manifest_hash": of the compact text with sorted keys, without what tells how the set was made. */
+static void fit_manifest_hash(json_t *root)
+{
+    static const char *const left_out[] = {"run", "timings", "memory", "manifest_hash"};
+    char hex[33];
+    json_t *copy = json_copy(root);
+    for (size_t i = 0; i < 4; i++) (void)json_object_del(copy, left_out[i]);
+    char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
+    FZ_CHECK(text);
+    hash_of(text, strlen(text), hex);
+    FZ_CHECK(json_object_set_new(root, "manifest_hash", json_string(hex)) == 0);
+    lr_free(text);
+    json_decref(copy);
+}
+
+static json_t *entry_of(const void *data, size_t bytes)
+{
+    char hex[33];
+    hash_of(data, bytes, hex);
     return json_pack("{s:s, s:I}", "hash", hex, "bytes", (json_int_t)bytes);
 }
 
@@ -84,6 +104,7 @@ static void fit_manifest(const struct content *manifest, size_t name, const void
                                             : entry_of(originals[n].data, originals[n].bytes));
     if (json_is_object(root)) {
         FZ_CHECK(json_object_set(root, "files", files) == 0);
+        fit_manifest_hash(root);
         char *text = json_dumps(root, 0);
         FZ_CHECK(text);
         put(0, text, strlen(text));
