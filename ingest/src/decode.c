@@ -29,9 +29,7 @@ bool lri_leads(const lri_video_index *video, size_t entry, size_t ordinal)
 
 size_t lri_entry_of(const lri_video_index *video, size_t ordinal)
 {
-    for (size_t i = ordinal + 1; i-- > 0;)
-        if (is_entry(&video->packets[i]) && !lri_leads(video, i, ordinal)) return i;
-    return 0;
+    return video->entry[ordinal];
 }
 
 size_t lri_last_entry(const lri_video_index *video, size_t ordinal)

@@ -15,7 +15,8 @@ struct lr_frame_reader {
     uint8_t *rgb;
     size_t stride;
     size_t held;                    /* ordinal of the picture in rgb */
-    size_t asked, answered;         /* the last resolution: shown indices */
+    size_t dark_first, dark_end;    /* shown pictures around the last one in doubt, none of them clean */
+    size_t told_first, told_end;    /* those of them whose damage was reported last */
     lr_damage *damage;
     size_t n_damage, damage_capacity;
     bool finished;
@@ -33,30 +34,40 @@ static bool is_clean(const lr_frame_reader *reader, size_t shown)
     return !(lri_verdicts_of(&reader->stream.verdicts, ordinal_of(reader, shown)) & (LRI_BAD | LRI_ABSENT));
 }
 
+/* What is not clean never becomes so: with an hour of pictures in doubt, each is looked at once and not once
+ * for each of the others. */
+static void pass_over_dark(const lr_frame_reader *reader, size_t *first, size_t *end)
+{
+    if (*first < reader->dark_first || *first > reader->dark_end) return;
+    *first = reader->dark_first;
+    if (*end < reader->dark_end) *end = reader->dark_end;
+}
+
 /* The picture that stands for shown[asked]: itself while nothing is known against it, else the last
  * clean one before, else the first clean one after, else NO_PICTURE. Stand-ins are taken only from
  * segments that have been examined, so that every reader finds the same. */
 static lr_status resolve(lr_frame_reader *reader, size_t asked, size_t *answer, lr_error *err)
 {
     lr_status st = LR_OK;
+    size_t first = asked, end = asked + 1, n_shown = reader->recording->video.n_shown;
     *answer = asked;
-    if (is_clean(reader, asked)) goto done;
-    for (size_t i = asked; i-- > 0;) {
-        *answer = i;
-        /* From here on the answer was found before; it is still clean. */
-        if (i == reader->asked && reader->answered <= i) *answer = i = reader->answered;
-        LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal_of(reader, i), err));
-        if (is_clean(reader, i)) goto done;
+    if (is_clean(reader, asked)) return LR_OK;
+    for (;; first--) {
+        pass_over_dark(reader, &first, &end);
+        if (first == 0) break;
+        LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal_of(reader, first - 1), err));
+        *answer = first - 1;
+        if (is_clean(reader, first - 1)) goto done;
     }
-    for (size_t i = asked + 1; i < reader->recording->video.n_shown; i++) {
-        *answer = i;
-        LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal_of(reader, i), err));
-        if (is_clean(reader, i)) goto done;
+    for (; end < n_shown; end++) {
+        LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal_of(reader, end), err));
+        *answer = end;
+        if (is_clean(reader, end)) goto done;
     }
     *answer = NO_PICTURE;
 done:
-    reader->asked = asked;
-    reader->answered = *answer;
+    reader->dark_first = first;
+    reader->dark_end = end;
     return st;
 }
 
@@ -88,12 +99,15 @@ static lr_status report_around(lr_frame_reader *reader, size_t at, lr_error *err
 {
     const lri_video_index *video = &reader->recording->video;
     size_t entry = lri_entry_of(video, ordinal_of(reader, at)), first = at, end = at + 1;
+    if (at >= reader->told_first && at < reader->told_end) return LR_OK;
     while (first > 0 && is_bad(reader, first - 1) &&
            lri_entry_of(video, ordinal_of(reader, first - 1)) == entry)
         first--;
     while (end < video->n_shown && is_bad(reader, end) &&
            lri_entry_of(video, ordinal_of(reader, end)) == entry)
         end++;
+    reader->told_first = first;
+    reader->told_end = end;
     return report(reader, first, end, err);
 }
 
@@ -208,7 +222,6 @@ lr_status lr_frame_reader_open(lr_frame_reader **out, const lr_recording *record
     reader->next = first;
     reader->end = end;
     reader->held = NO_PICTURE;
-    reader->asked = reader->answered = NO_PICTURE;
     reader->shown_first = first == 0 ? 0 : lri_grid_shown(recording, first);
     reader->shown_end =
         end == info->n_frames ? recording->video.n_shown : lri_grid_shown(recording, end);

@@ -70,6 +70,7 @@ void lri_video_index_free(lri_video_index *video)
     close_parser(video);
     lr_free(video->packets);
     lr_free(video->shown);
+    lr_free(video->entry);
     memset(video, 0, sizeof *video);
     video->stream = -1;
 }
@@ -292,6 +293,7 @@ lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_er
     hide_undecodable(video);
     LR_TRY(sort_shown(video, err));
     if (video->n_shown > 0) find_end(video, stream);
+    LR_TRY(lri_video_find_entries(video, err));
 done:
     return st;
 }

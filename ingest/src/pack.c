@@ -19,13 +19,14 @@ typedef struct packed_array {
     size_t count, size;
 } packed_array;
 
-enum { N_ARRAYS = 6 };
+enum { N_ARRAYS = 7 };
 
 static void list_arrays(lr_recording *r, packed_array arrays[N_ARRAYS])
 {
     const packed_array all[N_ARRAYS] = {
         {(void **)&r->video.packets, r->video.n_packets, sizeof *r->video.packets},
         {(void **)&r->video.shown, r->video.n_shown, sizeof *r->video.shown},
+        {(void **)&r->video.entry, r->video.n_packets, sizeof *r->video.entry},
         {(void **)&r->audio.packets, r->audio.n_packets, sizeof *r->audio.packets},
         {(void **)&r->audio.runs, r->audio.n_runs, sizeof *r->audio.runs},
         {(void **)&r->damage, r->n_damage, sizeof *r->damage},
@@ -81,6 +82,7 @@ static void forget_pointers(lr_recording *r)
     r->timeline.path = NULL;
     r->video.packets = NULL;
     r->video.shown = NULL;
+    r->video.entry = NULL;
     r->video.parser = NULL;
     r->video.parser_codec = NULL;
     r->video.poc = NULL;

@@ -46,6 +46,7 @@ typedef struct lri_video_index {
     size_t n_packets, capacity;
     uint32_t *shown; /* ordinals of the shown pictures by pts */
     size_t n_shown;
+    uint32_t *entry; /* [n_packets] where decoding must begin for a packet: lri_entry_of */
     int64_t first_pts; /* of the first shown picture */
     int64_t last_end;  /* largest pts + duration of a shown picture */
     int64_t typical;   /* the last positive duration of a packet, ticks */
@@ -138,6 +139,8 @@ lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
 void lri_video_index_free(lri_video_index *video);
 /* order.c: pts for packets without, the constant rate, the sorted list of shown pictures. */
 lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
+/* entry.c: fills video->entry, once pts and flags stand. */
+lr_status lri_video_find_entries(lri_video_index *video, lr_error *err);
 /* sound_index.c: add takes every packet of the stream; place puts the runs on the 16 kHz time line,
  * once audio_zero is known. */
 lr_status lri_sound_index_add(lr_recording *recording, const AVStream *stream,

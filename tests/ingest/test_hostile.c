@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static char *dir;
@@ -149,12 +150,47 @@ static void test_a_picture_of_too_many_pixels_costs_no_memory(void **state)
     free(path);
 }
 
+/* ------------------------------------------------------------------ time */
+
+/* A single key picture, damaged, and thousands that depend on it: none is clean, and finding that out for one
+ * must do for all. */
+static void test_a_long_film_without_a_clean_picture_ends_soon(void **state)
+{
+    (void)state;
+    enum { PICTURES = 12000, RATE = 10 };
+    lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 32, .height = 32,
+                     .frames = PICTURES, .rate = {RATE, 1}, .gop = PICTURES, .luma = 60,
+                     .options = "strict=experimental"}; /* or libav puts a key picture in */
+    char *path = lrt_path(dir, "dark.avi");
+    size_t bytes;
+    lrm_record(path, "avi", &film, NULL);
+    unsigned char *file = lrt_slurp(path, &bytes);
+    unsigned char *first = memmem(file, bytes, "movi00dc", 8);
+    assert_non_null(first);
+    /* Behind the chunk's and the picture's own headers. */
+    for (size_t i = 12 + 60; i < 12 + 130; i++) first[i] = 0;
+    lrt_write(path, file, bytes);
+    free(file);
+    lr_recording *recording = lrm_open(path, NULL);
+    lrm_reading reading;
+    clock_t begin = clock();
+    lrm_read_frames(recording, 0, PICTURES / RATE, &reading);
+    /* One pass of decoding takes a fraction of a second; looking at each picture for each would take hours. */
+    assert_true(clock() - begin < 60 * CLOCKS_PER_SEC);
+    for (int64_t k = 0; k < reading.count; k++) assert_true(reading.substituted[k]);
+    assert_int_equal(reading.n_damage, 1);
+    lrm_free_reading(&reading);
+    lr_recording_close(recording);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound_of_an_absurd_rate_is_refused_with_the_rate),
         cmocka_unit_test(test_sound_of_the_outermost_rates_is_read),
         cmocka_unit_test(test_a_picture_of_too_many_pixels_costs_no_memory),
+        cmocka_unit_test(test_a_long_film_without_a_clean_picture_ends_soon),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
