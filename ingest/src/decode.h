@@ -4,6 +4,10 @@
 
 #include "recording.h"
 
+/* A picture that has not come out when this many packets behind it are fed does not come: the codecs
+ * hold at most 16 pictures, and each thread one. */
+#define LRI_MOST_DELAY 64
+
 typedef struct lri_decoder {
     const lr_recording *recording;
     lri_source source;

@@ -2,10 +2,6 @@
 
 #include <string.h>
 
-/* A picture that has not come out when this many packets behind it are fed does not come: the codecs
- * hold at most 16 pictures, and each thread one. */
-#define MOST_DELAY 64
-
 lr_status lri_stream_open(lri_stream *stream, const lr_recording *recording, lr_error *err)
 {
     memset(stream, 0, sizeof *stream);
@@ -222,7 +218,7 @@ lr_status lri_stream_fetch(lri_stream *stream, size_t ordinal, size_t wanted, co
     LR_TRY(prepare(stream, ordinal, err));
     drop_before(stream, ordinal);
     size_t limit = feed_limit(stream, ordinal, wanted);
-    size_t patience = ordinal + MOST_DELAY + (size_t)decoder->threads;
+    size_t patience = ordinal + LRI_MOST_DELAY + (size_t)decoder->threads;
     for (;;) {
         const AVFrame *found = find_queued(stream, ordinal);
         if (found && is_settled(stream, ordinal)) {

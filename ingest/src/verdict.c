@@ -144,12 +144,21 @@ static lr_status decode_segment(lri_decoder *checker, const lri_segment *segment
     return st;
 }
 
+/* The first packet of the segment that went wrong; its count where none did. */
+static size_t first_fault(const lri_video_index *video, const lri_segment *segment)
+{
+    size_t i = 0;
+    while (i < segment->count && !(segment->flags[i] & LRI_BAD) && !lri_gap_behind(video, segment->entry + i))
+        i++;
+    return i;
+}
+
 /* From the packets that went wrong to the pictures that may show it: everything later in the segment,
  * unless nothing refers to the packet. Pictures that lead the next entry refer to that one too. */
 static void spread(const lri_video_index *video, lri_segment *segment, const uint8_t *seen)
 {
     bool broken = false, any = false;
-    size_t entry = segment->entry, next = entry + 1;
+    size_t entry = segment->entry, next = entry + 1, fault = first_fault(video, segment);
     while (next < entry + segment->count && !is_entry(&video->packets[next])) next++;
     for (size_t i = 0; i < segment->count; i++) {
         const lri_packet *packet = &video->packets[entry + i];
@@ -167,6 +176,9 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
         /* Only what lies before a picture in the file counts against it: a reader that stops there
          * must come to the same. An error behind it can make a codec lose it, too. */
         if (!seen[i] && (packet->flags & LRI_SHOWN) && any) *flags |= LRI_BAD;
+        /* Where none is near, a picture that did not come will not come. Films of pictures that repeat the
+         * one before may have thousands of them. */
+        if (!seen[i] && !any && (fault == segment->count || fault - i > LRI_MOST_DELAY)) *flags |= LRI_ABSENT;
         bool own_fault = (*flags & LRI_BAD) != 0;
         if (lost) *flags |= LRI_BAD;
         if (own_fault && (packet->flags & LRI_REFERENCE)) broken = true;

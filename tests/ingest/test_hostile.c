@@ -184,6 +184,60 @@ static void test_a_long_film_without_a_clean_picture_ends_soon(void **state)
     free(path);
 }
 
+/* Of MPEG-4 in AVI, at ten pictures a second: each picture but the first becomes one that is "not coded", and
+ * repeats what was there. */
+static void make_repeating(unsigned char *file, size_t bytes)
+{
+    unsigned char *at = memmem(file, bytes, "movi00dc", 8);
+    assert_non_null(at);
+    at += 4;
+    for (unsigned k = 0; memcmp(at, "00dc", 4) == 0; k++) {
+        size_t count = at[4] | (size_t)at[5] << 8 | (size_t)at[6] << 16;
+        unsigned char *picture = at + 8;
+        /* P; the seconds begun since the last one; a marker; tenths, in four bits; a marker; not coded; and
+         * what fills the byte: 0 and ones. */
+        if (k > 0 && k % 10 == 0) memcpy(picture, "\0\0\1\xB6\x68\x4F", 6);
+        else if (k > 0) memcpy(picture, "\0\0\1\xB6", 4);
+        if (k % 10 != 0) {
+            unsigned bits = 0x1U << 14 | 0x1U << 12 | (k % 10) << 8 | 0x1U << 7 | 0x1FU;
+            picture[4] = (unsigned char)(bits >> 8);
+            picture[5] = (unsigned char)bits;
+        }
+        if (k > 0 && count > 6) memset(picture + 6, 0x7F, count - 6);
+        at += 8 + count + count % 2;
+    }
+}
+
+/* Pictures that never come out of the decoder, without a fault: the one before stands for each, which must not be
+ * found out by decoding from the start for each. */
+static void test_a_long_film_of_repeating_pictures_ends_soon(void **state)
+{
+    (void)state;
+    enum { PICTURES = 12000, RATE = 10 };
+    lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 32, .height = 32,
+                     .frames = PICTURES, .rate = {RATE, 1}, .gop = PICTURES, .luma = 60};
+    char *path = lrt_path(dir, "repeat.avi");
+    size_t bytes;
+    lrm_record(path, "avi", &film, NULL);
+    unsigned char *file = lrt_slurp(path, &bytes);
+    make_repeating(file, bytes);
+    lrt_write(path, file, bytes);
+    free(file);
+    lr_recording *recording = lrm_open(path, NULL);
+    lrm_reading reading;
+    clock_t begin = clock();
+    lrm_read_frames(recording, 0, PICTURES / RATE, &reading);
+    assert_true(clock() - begin < 60 * CLOCKS_PER_SEC);
+    for (int64_t k = 0; k < reading.count; k++) {
+        assert_int_equal(reading.pts[k], 0);
+        assert_false(reading.substituted[k]);
+    }
+    assert_int_equal(reading.n_damage, 0);
+    lrm_free_reading(&reading);
+    lr_recording_close(recording);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_sound_of_the_outermost_rates_is_read),
         cmocka_unit_test(test_a_picture_of_too_many_pixels_costs_no_memory),
         cmocka_unit_test(test_a_long_film_without_a_clean_picture_ends_soon),
+        cmocka_unit_test(test_a_long_film_of_repeating_pictures_ends_soon),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
