@@ -26,8 +26,10 @@ int64_t lri_saturate(lri_wide value)
 
 static lri_moment reduce(lri_wide whole, int64_t num, int64_t den)
 {
-    int64_t divisor = gcd(den, num);
-    return (lri_moment){lri_saturate(whole), num / divisor, den / divisor};
+    int64_t divisor = gcd(den, num), seconds = lri_saturate(whole);
+    /* Moments beyond the end of what can be told are all one. */
+    if (seconds != whole) return (lri_moment){seconds, 0, 1};
+    return (lri_moment){seconds, num / divisor, den / divisor};
 }
 
 lri_moment lri_moment_of(int64_t value, int64_t num, int64_t den)

@@ -62,7 +62,9 @@ void fz_check_timeline(const lr_recording *recording)
 {
     const lr_timeline *t = lr_recording_timeline(recording);
     FZ_CHECK(t->has_video || t->has_audio);
-    FZ_CHECK(isfinite(t->origin_s) && t->duration >= 0 && strlen(t->content_hash) == 32);
+    FZ_CHECK(isfinite(t->origin_s));
+    FZ_CHECK(t->duration >= 0);
+    FZ_CHECK(strlen(t->content_hash) == 32);
     FZ_CHECK(strlen(t->container) > 0);
     if (t->has_video) check_video(recording, t);
     if (t->has_audio) check_audio(t);

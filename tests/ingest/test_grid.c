@@ -41,6 +41,19 @@ static void check_tick(int64_t base, int64_t base_den, int64_t k, lr_rational fp
                  (long long)base_den, (long long)pts, tick.num, tick.den);
 }
 
+static void test_moments_out_of_range_do_not_go_back(void **state)
+{
+    (void)state;
+    lri_moment a = lri_moment_of(INT64_MAX - 1, INT32_MAX, 7), b = lri_moment_of(INT64_MAX, INT32_MAX, 7), apart;
+    assert_true(lri_moment_sub(b, a, &apart));
+    assert_int_equal(lri_moment_time(apart), 0);
+    a = lri_moment_of(-INT64_MAX, INT32_MAX, 7);
+    assert_true(lri_moment_sub(b, a, &apart));
+    assert_int_equal(lri_moment_time(apart), INT64_MAX);
+    assert_true(lri_moment_sub(a, b, &apart));
+    assert_int_equal(lri_moment_time(apart), -INT64_MAX);
+}
+
 static void test_the_tick_of_a_grid_point_is_the_last_at_or_before_it(void **state)
 {
     (void)state;
@@ -85,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_moment_is_whole_seconds_and_a_proper_fraction),
         cmocka_unit_test(test_sums_of_moments_are_exact),
+        cmocka_unit_test(test_moments_out_of_range_do_not_go_back),
         cmocka_unit_test(test_the_tick_of_a_grid_point_is_the_last_at_or_before_it),
         cmocka_unit_test(test_a_grid_at_the_films_own_rate_meets_every_picture),
         cmocka_unit_test(test_the_number_of_grid_points_is_the_floor),
