@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fixture_ids.h"
 
@@ -178,6 +179,54 @@ static void test_added_tokens_match_as_their_flags_say(void **state)
     check_ids(*state, &parts, "a b", "10");
     check_ids(*state, &parts, "a" UNDERSCORE "b", "10"); /* matched once normalized */
     check_ids(*state, &parts, "<m> <m>", "8 8");         /* stripped once */
+}
+
+/* A million tokens that take the spaces around them, being spaces themselves: each space is looked at a few
+ * times, not a million. */
+static void test_tokens_of_spaces_that_strip_spaces_take_no_time(void **state)
+{
+    enum { SPACES = 1000000 };
+    file_parts parts = {
+        .added = BOS ",{\"id\":8,\"content\":\" \",\"special\":true,\"lstrip\":true,\"rstrip\":true},"
+                     "{\"id\":9,\"content\":\"\\t\",\"special\":true,\"lstrip\":true}"};
+    lr_tokenizer *tokenizer = loaded(*state, &parts);
+    lr_error err = {0};
+    lr_ids ids = {0};
+    char *text = malloc(SPACES);
+    assert_non_null(text);
+    memset(text, ' ', SPACES);
+    clock_t begin = clock();
+    lrt_assert_ok(lr_tokenizer_encode(tokenizer, text, SPACES, true, &ids, &err), &err);
+    assert_int_equal(ids.count, 1);
+    ids.count = 0;
+    memset(text, '\t', SPACES);
+    lrt_assert_ok(lr_tokenizer_encode(tokenizer, text, SPACES, true, &ids, &err), &err);
+    assert_int_equal(ids.count, SPACES);
+    assert_true(clock() - begin < 60 * CLOCKS_PER_SEC);
+    free(text);
+    lr_ids_free(&ids);
+    lr_tokenizer_free(tokenizer);
+}
+
+static void test_a_text_that_normalizes_to_gigabytes_is_refused(void **state)
+{
+#define TEN_TIMES(c) "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" c "\"},\"content\":\"" c c c c c c c c c c "\"}"
+#define HUNDRED_TIMES(c) TEN_TIMES(c) "," TEN_TIMES(c)
+    file_parts parts = {.normalizer = "{\"type\":\"Sequence\",\"normalizers\":[" HUNDRED_TIMES("a") ","
+                                      HUNDRED_TIMES("a") "," HUNDRED_TIMES("a") "]}"};
+    lr_tokenizer *tokenizer = loaded(*state, &parts);
+    lr_error err = {0};
+    lr_ids ids = {0};
+    lrt_assert_ok(lr_tokenizer_encode(tokenizer, "a", 1, true, &ids, &err), &err);
+    assert_int_equal(ids.count, 1000000);
+    ids.count = 0;
+    lr_alloc_reset_peak();
+    char text[1000];
+    memset(text, 'a', sizeof text);
+    assert_int_equal(lr_tokenizer_encode(tokenizer, text, sizeof text, true, &ids, &err), LR_E_UNSUPPORTED);
+    assert_true(lr_alloc_peak() < (size_t)1 << 30);
+    lr_ids_free(&ids);
+    lr_tokenizer_free(tokenizer);
 }
 
 static void test_unknown_characters_become_bytes_or_unk(void **state)
@@ -554,6 +603,8 @@ int main(void)
         cmocka_unit_test(test_metaspace_puts_its_character_where_the_scheme_says),
         cmocka_unit_test(test_normalizers_apply_one_after_another),
         cmocka_unit_test(test_added_tokens_match_as_their_flags_say),
+        cmocka_unit_test(test_tokens_of_spaces_that_strip_spaces_take_no_time),
+        cmocka_unit_test(test_a_text_that_normalizes_to_gigabytes_is_refused),
         cmocka_unit_test(test_unknown_characters_become_bytes_or_unk),
         cmocka_unit_test(test_merges_may_be_strings_and_stand_before_the_vocabulary),
         cmocka_unit_test(test_a_pair_of_merges_that_stands_twice_has_its_last_rank),

@@ -105,15 +105,25 @@ static bool stands_alone(const char *text, size_t bytes, size_t begin, size_t en
 }
 
 /* Where the spaces before `begin` start; never before `done_to`, to which the token before
- * reaches. */
+ * reaches (it may reach further). */
 static size_t strip_left(const char *text, size_t begin, size_t done_to)
 {
-    while (begin > 0) {
+    while (begin > done_to) {
         size_t previous = lr_utf8_previous(text, begin);
         if (!lr_is_space(lr_utf8_decode(text + previous))) break;
         begin = previous;
     }
     return begin > done_to ? begin : done_to;
+}
+
+/* Where the spaces from `end` on stop. Tokens that are spaces themselves may begin inside those of the one
+ * before: these are known, [*known, *stop). */
+static size_t strip_right(const char *text, size_t bytes, size_t end, size_t *known, size_t *stop)
+{
+    if (end >= *known && end <= *stop) return *stop;
+    *known = end;
+    while (end < bytes && lr_is_space(lr_utf8_decode(text + end))) end += lr_utf8_size(text + end);
+    return *stop = end;
 }
 
 lr_status lr_segments_push(lr_segments *segments, size_t begin, size_t end, int32_t id,
@@ -131,7 +141,7 @@ lr_status lr_added_split(lr_segments *out, const lr_added_set *set, const char *
                          lr_error *err)
 {
     lr_status st = LR_OK;
-    size_t done_to = 0;
+    size_t done_to = 0, known = 1, stop = 0;
     out->count = 0;
     for (size_t i = 0; set->count > 0 && i < bytes;) {
         const lr_added_token *token = longest_at(set, text + i, bytes - i);
@@ -143,8 +153,7 @@ lr_status lr_added_split(lr_segments *out, const lr_added_set *set, const char *
         i = end; /* the search goes on here, whatever is stripped or discarded */
         if (token->single_word && !stands_alone(text, bytes, begin, end)) continue;
         if (token->lstrip) begin = strip_left(text, begin, done_to);
-        while (token->rstrip && end < bytes && lr_is_space(lr_utf8_decode(text + end)))
-            end += lr_utf8_size(text + end);
+        if (token->rstrip) end = strip_right(text, bytes, end, &known, &stop);
         if (done_to < begin) LR_TRY(lr_segments_push(out, done_to, begin, -1, err));
         /* A token whose own text the one before has stripped vanishes, as in the library. */
         if (begin < end) LR_TRY(lr_segments_push(out, begin, end, token->id, err));

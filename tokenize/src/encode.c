@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+/* A few replacements one after another can make gigabytes of a word. */
+#define MOST_NORMALIZED ((size_t)1 << 28)
+
 void lr_encode_scratch_free(lr_scratch *scratch)
 {
     lr_free(scratch->raw.list);
@@ -33,7 +36,8 @@ static lr_status append(lr_buffer *out, const char *text, size_t bytes, lr_error
 {
     lr_status st = LR_OK;
     size_t end;
-    if (!lr_add_size(out->bytes, bytes, &end)) LR_FAIL(LR_E_NOMEM, "out of memory: text");
+    if (!lr_add_size(out->bytes, bytes, &end) || end > MOST_NORMALIZED)
+        LR_FAIL(LR_E_UNSUPPORTED, "a text has more than %zu bytes once normalized", MOST_NORMALIZED);
     LR_TRY(LR_GROW(&out->data, &out->capacity, end, "normalized text", err));
     if (bytes) memcpy(out->data + out->bytes, text, bytes);
     out->bytes = end;
