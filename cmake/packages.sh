@@ -9,7 +9,7 @@ LR_BUILD_PACKAGES=(
 )
 LR_TEST_PACKAGES=(
     libcmocka-dev ffmpeg jq
-    libopenmpi-dev openmpi-bin libmpich-dev mpich slurm-wlm munge
+    libopenmpi-dev openmpi-bin libmpich-dev mpich slurm-wlm munge iproute2
 )
 LR_FUZZ_PACKAGES=(
     clang libclang-rt-dev llvm

@@ -5,8 +5,11 @@
 
 #include <mpi.h>
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(lr_wire_request), "a request fits in a word");
 
@@ -127,10 +130,35 @@ static void wire_error_text(void *ctx, int code, char *text, size_t size)
     (void)snprintf(text, size, "%s", whole);
 }
 
+#if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40200000
+/* MPI_Finalize of MPICH before 4.2 may not return over UCX and TCP: ranks wait in it for others that look
+ * after their connections no more (they sit in a barrier of the launcher). So these ranks take leave of
+ * the launcher themselves, in its protocol (PMI 1), and the process ends without it. False: no such
+ * launcher. */
+static bool take_leave(void)
+{
+    static const char message[] = "cmd=finalize\n";
+    const char *text = getenv("PMI_FD");
+    char answer = 0, *end = NULL;
+    long fd = text && *text ? strtol(text, &end, 10) : -1;
+    if (fd < 0 || fd > INT_MAX || *end) return false;
+    if (write((int)fd, message, sizeof message - 1) != (ssize_t)sizeof message - 1) return false;
+    while (answer != '\n' && read((int)fd, &answer, 1) == 1) continue;
+    return answer == '\n';
+}
+#else
+static bool take_leave(void)
+{
+    return false;
+}
+#endif
+
 static int wire_close(void *ctx)
 {
     (void)ctx;
-    int code = MPI_Comm_free(&messages);
+    int code = MPI_Barrier(messages); /* nobody goes while others still talk */
+    if (code != MPI_SUCCESS || take_leave()) return code;
+    code = MPI_Comm_free(&messages);
     return code == MPI_SUCCESS ? MPI_Finalize() : code;
 }
 

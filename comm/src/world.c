@@ -19,6 +19,8 @@
 #define TELLING 1.0
 #define TELLING_CANCELLED 0.2
 #define LINGERING 10.0
+/* How long the launcher may take to end a broken job. It may be cut off too: then the process goes. */
+#define ENDING 3.0
 
 double lr_world_seconds(const struct timespec *from, const struct timespec *to)
 {
@@ -310,7 +312,8 @@ static bool stop_thread(lr_world *world, int code)
     pthread_cond_signal(&world->wake_thread);
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(2 * world->linger + world->peer_timeout) + 1;
+    double limit = world->broken ? world->linger + ENDING : 2 * world->linger + world->peer_timeout;
+    until.tv_sec += (time_t)limit + 1;
     while (world->phase != WORLD_CLOSED)
         if (pthread_cond_timedwait(&world->wake_rank, &world->lock, &until) != 0) break;
     closed = world->phase == WORLD_CLOSED;
