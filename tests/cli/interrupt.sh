@@ -17,7 +17,7 @@ until_event() {
     return 1
 }
 
-command=("$LONGREEL" encode short.mp4 long.mp4 -m model -o out --fps 5 --threads 2 --json
+command=("$LONGREEL" encode short.mp4 long.mp4 -m model -o out --fps 10 --threads 2 --json
     --progress=json)
 
 for signal in INT TERM; do

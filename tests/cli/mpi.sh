@@ -110,7 +110,7 @@ cmp local/talk.mp4/tokens.safetensors copies/it.mp4/tokens.safetensors || fail "
 
 "$LONGREEL" make-model model >/dev/null || exit 1
 silent_clip long.mp4 60
-long=(encode long.mp4 -m model --fps 5 --threads 1 --progress=json --peer-timeout 4)
+long=(encode long.mp4 -m model --fps 10 --threads 1 --progress=json --peer-timeout 4)
 
 # lose MPI SIGNAL STAGE RANK: what becomes of the others when one of three is hit in a stage.
 lose() {

@@ -61,7 +61,7 @@ grep -q "skipped" job-*.out || fail "the same job again did not skip"
 
 "$LONGREEL" make-model model >/dev/null || exit 1
 silent_clip long.mp4 60
-long=("$LONGREEL" encode long.mp4 -m model --fps 5 --threads 1 --progress=json --peer-timeout 4 -o lost)
+long=("$LONGREEL" encode long.mp4 -m model --fps 10 --threads 1 --progress=json --peer-timeout 4 -o lost)
 
 # lose SERVICE SIGNAL: rank 1 of a step is hit; `cancel` for the signal: the step is cancelled.
 lose() {
