@@ -270,7 +270,8 @@ static void find_end(lri_video_index *video, const AVStream *stream)
         int64_t step = video->typical;
         AVRational rate = stream->avg_frame_rate.num > 0 ? stream->avg_frame_rate
                                                          : stream->r_frame_rate;
-        if (step <= 0 && n > 1) step = last - video->packets[video->shown[n - 2]].pts;
+        if (step <= 0 && n > 1)
+            step = lri_saturate((lri_wide)last - video->packets[video->shown[n - 2]].pts);
         else if (step <= 0 && rate.num > 0 && rate.den > 0)
             step = av_rescale_q(1, av_inv_q(rate), video->time_base);
         if (step < 0 || __builtin_add_overflow(last, step, &video->last_end)) video->last_end = last;

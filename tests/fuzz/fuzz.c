@@ -31,6 +31,21 @@ void fz_init(void)
     json_set_alloc_funcs(lr_alloc, lr_free);
 }
 
+static char directory[256];
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static void remove_directory(void)
+{
+    (void)nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static const char *seeds;
 
 void fz_seeds(void (*make)(void))
@@ -38,7 +53,8 @@ void fz_seeds(void (*make)(void))
     seeds = getenv("LR_FUZZ_SEEDS");
     if (!seeds) return;
     make();
-    exit(0);
+    if (directory[0]) remove_directory();
+    _exit(0); /* what encoders leak is not looked for */
 }
 
 void fz_seed(const char *name, const void *head, size_t head_bytes, const void *body, size_t body_bytes)
@@ -115,25 +131,11 @@ uint64_t fz_number(fz_bytes *bytes)
 
 #define MOST_FILES 64
 
-static char directory[256];
 static struct file_in_memory {
     char *name, *path;
     int fd; /* -1: a directory, a link or only a path */
 } files[MOST_FILES];
 static size_t n_files;
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
-{
-    (void)info;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
-static void remove_directory(void)
-{
-    (void)nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 const char *fz_directory(void)
 {
