@@ -45,6 +45,17 @@ done:
     return st;
 }
 
+/* One byte by memchr(): quicker, and the address sanitizer's memmem() looks at all that is left each
+ * time. */
+const char *lr_piece_find(const lr_piece *piece, size_t from, const char *pattern,
+                          size_t pattern_bytes)
+{
+    const char *text = piece->text + from;
+    size_t bytes = piece->bytes - from;
+    return pattern_bytes == 1 ? memchr(text, pattern[0], bytes)
+                              : memmem(text, bytes, pattern, pattern_bytes);
+}
+
 lr_status lr_piece_replace(lr_piece *piece, lr_buffer *out, const char *pattern,
                            size_t pattern_bytes, const lr_text *content, lr_error *err)
 {
@@ -53,7 +64,7 @@ lr_status lr_piece_replace(lr_piece *piece, lr_buffer *out, const char *pattern,
     out->bytes = 0;
     for (;;) {
         const char *from = piece->text + done_to;
-        const char *match = memmem(from, piece->bytes - done_to, pattern, pattern_bytes);
+        const char *match = lr_piece_find(piece, done_to, pattern, pattern_bytes);
         size_t kept = match ? (size_t)(match - from) : piece->bytes - done_to;
         LR_TRY(append(out, from, kept, err));
         if (piece->zero > done_to) {

@@ -41,6 +41,9 @@ void lr_encode_scratch_free(lr_scratch *scratch);
 
 /* The slice [begin, end). */
 lr_piece lr_piece_slice(const lr_piece *piece, size_t begin, size_t end);
+/* The first `pattern` at or after byte `from`; NULL: none. */
+const char *lr_piece_find(const lr_piece *piece, size_t from, const char *pattern,
+                          size_t pattern_bytes);
 /* Every `pattern` becomes `content`; *piece then lies in *out (which must not hold it before). */
 lr_status lr_piece_replace(lr_piece *piece, lr_buffer *out, const char *pattern,
                            size_t pattern_bytes, const lr_text *content, lr_error *err);

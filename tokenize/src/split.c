@@ -14,8 +14,7 @@ static lr_status find_matches(lr_segments *out, const lr_piece *piece, const lr_
     size_t done_to = 0;
     out->count = 0;
     while (done_to < piece->bytes) {
-        const char *from = piece->text + done_to;
-        const char *match = memmem(from, piece->bytes - done_to, p->pattern.data, p->pattern.bytes);
+        const char *match = lr_piece_find(piece, done_to, p->pattern.data, p->pattern.bytes);
         size_t begin = match ? (size_t)(match - piece->text) : piece->bytes;
         if (done_to < begin) LR_TRY(lr_segments_push(out, done_to, begin, p->invert, err));
         done_to = begin;
