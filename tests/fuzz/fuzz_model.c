@@ -8,6 +8,7 @@
 #include <longreel/encoder.h>
 
 #include "fuzz.h"
+#include "mutate_json.h"
 
 static const char *const fixtures[] = {"textonly", "sound", "odd", "regular"};
 static const char *const names[] = {"config.json", "processor_config.json",
@@ -259,4 +260,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fz_end((size_t)512 << 20);
     put(fixture, name, originals[fixture][name].text, originals[fixture][name].bytes);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
+{
+    if (size < 2 || max_size < 2) return LLVMFuzzerMutate(data, size, max_size);
+    return 1 + fz_mutate_json(data + 1, size - 1, max_size - 1, seed);
 }
