@@ -65,7 +65,7 @@ for mpi in openmpi mpich; do
     link_down
     # The ranks end on both sides, within the time limit and what they leave each other to end the job.
     for ((i = 0; i < 250; i++)); do
-        marked_processes | grep -q ' longreel$' || break
+        [ -n "$(marked_processes | grep ' longreel$')" ] || break
         sleep 0.1
     done
     no_processes "a cut link, $mpi"

@@ -144,6 +144,25 @@ class Peer:
 
 # ---------------------------------------------------------------------- turns
 
+class Neighbours:
+    """How much of the processors other programs took since this was made: a measurement wants next to nothing."""
+
+    def __init__(self):
+        self.begin = self.busy(), time.monotonic()
+
+    @staticmethod
+    def busy():
+        with open("/proc/stat") as file:
+            user, nice, system, _, _, irq, soft, steal = map(int, file.readline().split()[1:9])
+        own = os.times()
+        everybody = (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+        return everybody - own.user - own.system - own.children_user - own.children_system
+
+    def share(self):
+        busy, now = self.busy(), time.monotonic()
+        return max(0.0, (busy - self.begin[0]) / (now - self.begin[1]) / os.cpu_count())
+
+
 def in_turns(ours, theirs, pairs):
     """Lists of what each gave, in pairs; theirs: {name: call}."""
     mine, peers = [], {name: [] for name in theirs}
@@ -164,9 +183,9 @@ def spread(values, form="%.3f"):
     return middle if len(values) < 2 else f"{middle} ({form % min(values)} to {form % max(values)})"
 
 
-def report(what, mine, peers, tokens=None):
+def report(what, mine, peers, neighbours, tokens=None):
     best = min(peers, key=lambda name: min(r["processor"] for r in peers[name])) if peers else None
-    row = {"what": what, "longreel": mine, "peers": peers, "best": best}
+    row = {"what": what, "longreel": mine, "peers": peers, "best": best, "others": neighbours.share()}
     seconds = [r["seconds"] for r in mine]
     print(f"{what}: Longreel {spread(seconds)} s" + (f", {tokens / statistics.median(seconds):.0f} tokens/s"
                                                      if tokens else ""))
@@ -177,6 +196,7 @@ def report(what, mine, peers, tokens=None):
         row.setdefault("processor_ratios", {})[name] = busy
         print(f"    transformers, {name}: {spread([r['seconds'] for r in runs])} s, ratio {spread(ratios, '%.2f')}, "
               f"of processor time {spread(busy, '%.2f')}" + ("   <- counts" if name == best else ""))
+    print(f"    other programs took {100 * row['others']:.0f}% of the processors meanwhile")
     if tokens:
         bytes_ours = max(r["memory"] for r in mine)
         text = f"    memory a token: Longreel {bytes_ours / tokens / 1000:.1f} KB ({bytes_ours / 2**20:.0f} MiB"
@@ -239,10 +259,12 @@ def run_backbone(args, longreel, peer, work, rows):
         passes = 2 if n <= 4096 else 1
         names = [a for a in args.attention if a != "eager" or n <= args.eager_until]
         theirs = {name: timed(name, n, passes) for name in names}
+        neighbours = Neighbours()
         mine, peers = in_turns(lambda: longreel.backbone(n, passes), theirs, pairs)
-        rows.append(report(f"backbone, {n} tokens", mine, peers, n))
+        rows.append(report(f"backbone, {n} tokens", mine, peers, neighbours, n))
     for n in args.alone:
-        rows.append(report(f"backbone, {n} tokens", [longreel.backbone(n, 1)], {}, n))
+        neighbours = Neighbours()
+        rows.append(report(f"backbone, {n} tokens", [longreel.backbone(n, 1)], {}, neighbours, n))
 
 
 def run_vision(args, longreel, peer, work, rows):
@@ -262,8 +284,9 @@ def run_vision(args, longreel, peer, work, rows):
         peer.attention(name)
         rows.append({"what": "soft tokens", "attention": name,
                      **compare(f"soft tokens of a frame, {name}", soft, peer.soft(patches, columns))})
+    neighbours = Neighbours()
     mine, peers = in_turns(lambda: longreel.vision(4), {name: timed(name) for name in args.attention}, args.pairs)
-    rows.append(report(f"vision tower, a frame of {len(patches)} patches", mine, peers))
+    rows.append(report(f"vision tower, a frame of {len(patches)} patches", mine, peers, neighbours))
 
 
 def numbers(text):
