@@ -74,7 +74,7 @@ run_ctest() {
 
 # The scripts of tests/cli, each with LONGREEL set to the program; common.sh is theirs to share.
 run_cli() {
-    local script
+    local script line log=$build_dir/script.log
     if ! build release; then
         note_failure "cli: build"
         return
@@ -83,10 +83,11 @@ run_cli() {
         [ -e "$script" ] || continue
         [ "${script##*/}" != common.sh ] || continue
         echo "== $script"
-        if LONGREEL=$build_dir/release/cli/longreel bash "$script"; then
+        if LONGREEL=$build_dir/release/cli/longreel bash "$script" 2>&1 | tee "$log"; then
             passed=$((passed + 1))
         else
             note_failure "$script"
+            while IFS= read -r line; do failures+=("$script:$line"); done < <(grep -A5 'FAILED:' "$log" | head -n 40)
         fi
     done
 }
