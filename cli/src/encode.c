@@ -1,5 +1,6 @@
 /* longreel encode: recordings to embedding sets. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -26,11 +27,12 @@ static const cli_option table[] = {
 };
 
 typedef struct batch {
-    const encode_options *options;
+    encode_options *options;
     cli_ranks ranks;
     lr_model *model;
     cli_recording *recordings;
     size_t count;
+    size_t *order; /* [count]: which recording is the n-th to be taken */
     size_t saved, skipped, failed, wrong; /* wrong: failed for their options */
     json_t *report;
     bool interrupted;
@@ -105,6 +107,107 @@ static void show_damage(const cli_recording *r) {
     lr_set_close(set);
 }
 
+/* ------------------------------------------------------------------ groups */
+
+typedef struct collected {
+    char *text;
+    size_t bytes, capacity;
+    json_t *all; /* reports of all groups, in the order of the list */
+} collected;
+
+/* Pieces of reports, each of which ends with a zero byte. */
+static lr_status take_report(void *arg, int rank, const void *data, size_t bytes, lr_error *err) {
+    (void)rank;
+    collected *c = arg;
+    lr_status st = LR_GROW(&c->text, &c->capacity, c->bytes + bytes, "a report", err);
+    if (st != LR_OK) return st;
+    memcpy(c->text + c->bytes, data, bytes);
+    c->bytes += bytes;
+    if (c->text[c->bytes - 1] != '\0') return LR_OK;
+    c->bytes = 0;
+    json_t *one = json_loads(c->text, 0, NULL);
+    int code = one && c->all ? json_array_extend(c->all, one) : -1;
+    json_decref(one);
+    return code == 0 ? LR_OK : lr_fail(err, LR_E_NOMEM, "out of memory: the report");
+}
+
+/* The groups finish in any order; the report is in that of the list. */
+static json_t *in_order(const batch *b, json_t *all) {
+    json_t *sorted = json_array(), *one;
+    size_t k;
+    for (size_t i = 0; sorted && i < b->count; i++) {
+        json_t *name = cli_json_text(b->recordings[i].set);
+        int code = name ? 0 : -1;
+        json_array_foreach(all, k, one) {
+            if (!json_equal(json_object_get(one, "set"), name)) continue;
+            code = json_array_append(sorted, one);
+            break;
+        }
+        json_decref(name);
+        if (code == 0) continue;
+        json_decref(sorted);
+        return NULL;
+    }
+    return sorted;
+}
+
+/* What all groups did, and their reports, comes to rank 0. */
+static lr_status collect(batch *b, lr_error *err) {
+    lr_status st = LR_OK;
+    uint64_t sums[] = {b->saved, b->skipped, b->failed, b->wrong, b->interrupted};
+    if (b->ranks.n_groups == 1) return LR_OK;
+    collected c = {.all = json_array()};
+    char *text = b->report ? json_dumps(b->report, JSON_COMPACT) : NULL;
+    LR_TRY(cli_ranks_collect(&b->ranks, sums, sizeof sums / sizeof *sums, text, take_report, &c, err));
+    b->saved = sums[0];
+    b->skipped = sums[1];
+    b->failed = sums[2];
+    b->wrong = sums[3];
+    b->interrupted = sums[4] > 0;
+    if (b->report) {
+        json_decref(b->report);
+        b->report = in_order(b, c.all);
+    }
+done:
+    lr_free(c.text);
+    lr_free(text); /* jansson allocates by lr_alloc */
+    json_decref(c.all);
+    return st;
+}
+
+typedef struct sized {
+    off_t bytes;
+    size_t index;
+} sized;
+
+static int larger_first(const void *a, const void *b) {
+    const sized *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* That of the list; for groups the largest files first, so that they end at about the same time. */
+static lr_status plan_order(batch *b, lr_error *err) {
+    lr_status st = LR_OK;
+    sized *all = NULL;
+    bool grouped = b->ranks.n_groups > 1;
+    LR_TRY(LR_NEW(&b->order, b->count, "the order of recordings", err));
+    LR_TRY(LR_NEW(&all, b->count, "sizes of recordings", err));
+    for (size_t i = 0; i < b->count; i++) {
+        struct stat info;
+        bool known = grouped && b->ranks.everybody->rank == 0 && stat(b->recordings[i].path, &info) == 0;
+        all[i] = (sized){.bytes = known ? info.st_size : 0, .index = i};
+    }
+    qsort(all, b->count, sizeof *all, larger_first);
+    for (size_t i = 0; i < b->count; i++) b->order[i] = all[i].index;
+    if (grouped) {
+        LR_TRY(lr_comm_broadcast(b->ranks.everybody, 0, b->order, b->count * sizeof *b->order, err));
+    }
+done:
+    lr_free(all);
+    return st;
+}
+
 /* ------------------------------------------------------------------ the batch */
 
 static void encode_one(batch *b, size_t i) {
@@ -139,10 +242,27 @@ static void encode_one(batch *b, size_t i) {
     }
 }
 
+static lr_status encode_queue(batch *b, lr_error *err) {
+    lr_status st = LR_OK;
+    while (!cli_cancelled()) {
+        uint64_t place;
+        LR_TRY(cli_ranks_take(&b->ranks, &place, err));
+        if (place >= b->count) break;
+        encode_one(b, b->order[place]);
+        if (b->interrupted && b->ranks.comm) break; /* there are no ranks any more */
+    }
+done:
+    return st;
+}
+
 static int encode_all(batch *b) {
-    for (size_t i = 0; i < b->count && !cli_cancelled(); i++) {
-        encode_one(b, i);
-        if (b->interrupted && b->ranks.comm) return CLI_INTERRUPTED; /* there are no ranks any more */
+    lr_error err = {0};
+    lr_status st = encode_queue(b, &err);
+    if (b->interrupted && b->ranks.comm) return CLI_INTERRUPTED;
+    if (st == LR_OK) st = collect(b, &err);
+    if (st != LR_OK) {
+        cli_ranks_choose_speaker(&b->ranks);
+        return cli_fail(&err);
     }
     size_t untouched = b->count - b->saved - b->skipped - b->failed;
     if (cli_cancelled() && !b->interrupted && untouched > 0) {
@@ -179,6 +299,9 @@ static int run_batch(batch *b) {
     if (st == LR_E_PEER) return cli_fail(&err);
     if (st != LR_OK) return cli_fail_model(&err);
     st = lr_encode_check(&b->options->common.encode, b->model, &err);
+    if (cli_ranks_agree(&b->ranks, st, &err) != LR_OK) return cli_fail(&err);
+    st = cli_ranks_group(&b->ranks, &b->options->common, &err);
+    if (st == LR_OK) st = plan_order(b, &err);
     if (cli_ranks_agree(&b->ranks, st, &err) != LR_OK) return cli_fail(&err);
     if (b->options->json) b->report = json_array();
     int code = encode_all(b);
@@ -222,6 +345,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (!options.output) return cli_wrong_usage(command, "the directory for the sets is missing: -o OUT");
     cli_catch_signals();
     code = run_on_ranks(&b, command, &options, rest, n_rest);
+    lr_free(b.order);
     json_decref(b.report);
     lr_model_close(b.model);
     cli_recordings_free(b.recordings, b.count);

@@ -54,6 +54,7 @@ static int help(const char *name) {
 
 int main(int argc, char **argv) {
     json_set_alloc_funcs(lr_alloc, lr_free);
+    setvbuf(stderr, NULL, _IOLBF, 1 << 14); /* whole lines, where several processes write */
     signal(SIGPIPE, SIG_IGN); /* a failed write is reported like any other */
     signal(SIGXFSZ, SIG_IGN);
     lr_log_set(cli_log, NULL, LR_LOG_WARNING);

@@ -8,8 +8,11 @@
 #include "encode_options.h"
 
 typedef struct cli_ranks {
-    lr_world *world; /* NULL: this process is alone */
-    lr_comm *comm;   /* the world's */
+    lr_world *world;     /* NULL: this process is alone */
+    lr_comm *everybody;  /* the world's; NULL: alone */
+    lr_comm *comm;       /* of this process's group, which encodes a recording together; NULL: alone */
+    int n_groups;
+    uint64_t next;       /* of one group: the next recording's place in the order */
 } cli_ranks;
 
 /* Before the first message: only the launcher's first task is to speak. */
@@ -24,6 +27,14 @@ void cli_ranks_choose_speaker(const cli_ranks *ranks);
 /* Rank 0's list to all. */
 lr_status cli_ranks_share_list(const cli_ranks *ranks, cli_recording **recordings, size_t *count,
                                lr_error *err);
+/* Splits the ranks in options->groups groups, as even as they come; each group's first rank speaks. */
+lr_status cli_ranks_group(cli_ranks *ranks, cli_encode_options *options, lr_error *err);
+/* The next place of a queue that all groups share; all ranks of a group get the same. */
+lr_status cli_ranks_take(cli_ranks *ranks, uint64_t *place, lr_error *err);
+/* Of several groups, once the queue is empty: sums [n] over the groups, and the groups' report texts (NULL: none) to rank 0's
+ * sink. Only rank 0 speaks from then on. */
+lr_status cli_ranks_collect(cli_ranks *ranks, uint64_t *sums, size_t n, const char *report,
+                            lr_gather_sink sink, void *arg, lr_error *err);
 /* The last thing a command does: where a process was lost it ends the job and does not return. */
 void cli_ranks_close(cli_ranks *ranks, int code);
 

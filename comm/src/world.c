@@ -21,6 +21,8 @@
 #define LINGERING 10.0
 /* How long the launcher may take to end a broken job. It may be cut off too: then the process goes. */
 #define ENDING 3.0
+/* Launchers that end a job may drop what its processes have just written. */
+#define FORWARDING 0.3
 
 double lr_world_seconds(const struct timespec *from, const struct timespec *to)
 {
@@ -181,6 +183,7 @@ static void end_job(lr_world *world)
     while (!world->closing) (void)pthread_cond_wait(&world->wake_thread, &world->lock);
     (void)clock_gettime(CLOCK_MONOTONIC, &begin);
     while (world->rank != speaker(world) && seconds_since(&begin) < world->linger) nap(world, 0.05);
+    nap(world, FORWARDING);
     int code = world->closing_code;
     pthread_mutex_unlock(&world->lock);
     world->wire->abort(world->wire_ctx, code);
