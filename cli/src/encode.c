@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
+#include "journal.h"
 #include "ranks.h"
 
 typedef struct encode_options {
@@ -35,6 +37,8 @@ typedef struct batch {
     size_t *order; /* [count]: which recording is the n-th to be taken */
     size_t saved, skipped, failed, wrong; /* wrong: failed for their options */
     json_t *report;
+    cli_journal journal;
+    struct timespec begin;
     bool interrupted;
 } batch;
 
@@ -210,36 +214,57 @@ done:
 
 /* ------------------------------------------------------------------ the batch */
 
+static double seconds_since(const struct timespec *begin) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin->tv_sec) + 1e-9 * (double)(now.tv_nsec - begin->tv_nsec);
+}
+
+static void show_progress(void *arg, const lr_progress *progress) {
+    batch *b = arg;
+    cli_journal_catch_up(&b->journal); /* the directory may be there now */
+    cli_progress(NULL, progress);
+}
+
+static void recording_failed(batch *b, const cli_recording *r, const lr_error *err) {
+    lr_status st = err->status;
+    bool stopped = st == LR_E_INTERRUPTED || st == LR_E_PEER;
+    cli_ranks_choose_speaker(&b->ranks);
+    b->failed++;
+    b->wrong += st == LR_E_USAGE;
+    b->interrupted |= stopped;
+    report_failure(b, r, err);
+    if (!stopped && st != LR_E_USAGE && cli_ranks_writes(&b->ranks)) {
+        lr_error ignored = {0};
+        (void)lr_set_note_failure(r->set, err->text, &ignored);
+    }
+    cli_journal_note(&b->journal, r, stopped ? "interrupted" : "failed", NULL, err);
+}
+
 static void encode_one(batch *b, size_t i) {
     const cli_recording *r = &b->recordings[i];
     lr_encode_options options = b->options->common.encode;
     lr_encode_result result = {0};
     lr_error err = {0};
-    options.progress = cli_progress;
+    options.progress = show_progress;
+    options.progress_arg = b;
     options.cancel = cli_cancel();
     cli_screen_recording(r->path, i + 1, b->count);
+    cli_journal_note(&b->journal, r, "begun", NULL, NULL);
     lr_status st = lr_encode_recording(b->model, r->path, r->set, &options, &result, &err);
     cli_screen_clear();
     cli_screen_recording(NULL, 0, 0);
-    if (st == LR_OK) {
-        b->saved += !result.skipped;
-        b->skipped += result.skipped;
-        if (!result.skipped && result.n_warnings > 0) show_damage(r);
-        cli_event(result.skipped ? "skipped" : "saved", r->path, r->set);
-        report_done(b, r, &result);
-        lr_encode_result_free(&result);
+    if (st != LR_OK) {
+        recording_failed(b, r, &err);
         return;
     }
-    cli_ranks_choose_speaker(&b->ranks);
-    b->failed++;
-    b->wrong += st == LR_E_USAGE;
-    bool stopped = st == LR_E_INTERRUPTED || st == LR_E_PEER;
-    b->interrupted |= stopped;
-    report_failure(b, r, &err);
-    if (!stopped && st != LR_E_USAGE && cli_ranks_writes(&b->ranks)) {
-        lr_error ignored = {0};
-        (void)lr_set_note_failure(r->set, err.text, &ignored);
-    }
+    b->saved += !result.skipped;
+    b->skipped += result.skipped;
+    if (!result.skipped && result.n_warnings > 0) show_damage(r);
+    cli_event(result.skipped ? "skipped" : "saved", r->path, r->set);
+    cli_journal_note(&b->journal, r, result.skipped ? "skipped" : "saved", &result, NULL);
+    report_done(b, r, &result);
+    lr_encode_result_free(&result);
 }
 
 static lr_status encode_queue(batch *b, lr_error *err) {
@@ -253,6 +278,30 @@ static lr_status encode_queue(batch *b, lr_error *err) {
     }
 done:
     return st;
+}
+
+/* Groups that were stopped have not brought their numbers together. */
+static bool is_one_groups(const batch *b) {
+    return b->interrupted && b->ranks.n_groups > 1;
+}
+
+/* Last on standard output, however a batch of several ended. */
+static void print_summary(const batch *b) {
+    if (b->count < 2 || b->options->json || cli_is_silent() || is_one_groups(b)) return;
+    size_t untouched = b->count - b->saved - b->skipped - b->failed;
+    printf("%zu recordings: %zu saved, %zu finished before, %zu %s", b->count, b->saved, b->skipped, b->failed,
+           b->interrupted ? "failed or interrupted" : "failed");
+    if (untouched > 0) printf(", %zu not begun", untouched);
+    printf("; %.1f s\n", seconds_since(&b->begin));
+}
+
+static json_t *summary_json(const batch *b) {
+    if (is_one_groups(b)) return json_null();
+    size_t untouched = b->count - b->saved - b->skipped - b->failed;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:f}", "recordings", (json_int_t)b->count, "saved",
+                     (json_int_t)b->saved, "skipped", (json_int_t)b->skipped, "failed", (json_int_t)b->failed,
+                     "not_begun", (json_int_t)untouched, "interrupted", b->interrupted, "seconds",
+                     seconds_since(&b->begin));
 }
 
 static int encode_all(batch *b) {
@@ -302,12 +351,14 @@ static int run_batch(batch *b) {
     if (cli_ranks_agree(&b->ranks, st, &err) != LR_OK) return cli_fail(&err);
     st = cli_ranks_group(&b->ranks, &b->options->common, &err);
     if (st == LR_OK) st = plan_order(b, &err);
+    if (st == LR_OK && cli_ranks_writes(&b->ranks)) st = cli_journal_open(&b->journal, b->options->output, &err);
     if (cli_ranks_agree(&b->ranks, st, &err) != LR_OK) return cli_fail(&err);
     if (b->options->json) b->report = json_array();
     int code = encode_all(b);
+    print_summary(b);
     if (!b->options->json) return cli_finish_output(code);
     if (!b->report) return cli_print_json(NULL, code);
-    return cli_print_json(json_pack("{s:O}", "recordings", b->report), code);
+    return cli_print_json(json_pack("{s:O, s:o}", "recordings", b->report, "summary", summary_json(b)), code);
 }
 
 /* Rank 0's list and directory hold for all. */
@@ -344,7 +395,9 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (!options.common.model) return cli_wrong_usage(command, "the model is missing: -m DIR");
     if (!options.output) return cli_wrong_usage(command, "the directory for the sets is missing: -o OUT");
     cli_catch_signals();
+    clock_gettime(CLOCK_MONOTONIC, &b.begin);
     code = run_on_ranks(&b, command, &options, rest, n_rest);
+    cli_journal_close(&b.journal);
     lr_free(b.order);
     json_decref(b.report);
     lr_model_close(b.model);

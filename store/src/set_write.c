@@ -34,7 +34,7 @@ static lr_status part_name(char **out, const char *final_path, lr_error *err) {
         return lr_fail(err, LR_E_USAGE, "%s: a name has at most %d bytes", final_path, NAME_MAX);
     }
     if (lr_set_is_reserved(name)) {
-        return lr_fail(err, LR_E_USAGE, "%s: a name like that is used for what is not finished; give the "
+        return lr_fail(err, LR_E_USAGE, "%s: a name like that is used for what is no finished set; give the "
                        "recording another one", final_path);
     }
     lr_set_stem(name, stem);

@@ -18,6 +18,7 @@
 #include "files.h"
 
 #define NOTES ".failed"
+#define JOURNAL "journal.jsonl" /* of the program's runs */
 #define NOTE_LIMIT ((size_t)1 << 20)
 
 /* "OUT/talk.mp4" -> "OUT/.failed/talk.mp4" */
@@ -87,7 +88,7 @@ void lr_set_stem(const char *name, char stem[LR_STEM_LIMIT + 1]) {
 
 bool lr_set_is_reserved(const char *entry) {
     long pid;
-    return strcmp(entry, NOTES) == 0 || unfinished_name(entry, &pid) > 0;
+    return strcmp(entry, NOTES) == 0 || strcmp(entry, JOURNAL) == 0 || unfinished_name(entry, &pid) > 0;
 }
 
 static bool lives(long pid) {
