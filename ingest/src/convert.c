@@ -138,8 +138,42 @@ size_t lri_rgb_stride(int width)
 void lri_converter_free(lri_converter *converter)
 {
     sws_freeContext(converter->sws);
+    lri_tonemap_free(&converter->tonemap);
     lr_free(converter->flat);
     memset(converter, 0, sizeof *converter);
+}
+
+/* The picture as `target`, before alpha and orientation. */
+static lr_status scale(lri_converter *converter, const lr_recording *recording, const AVFrame *frame,
+                       enum AVPixelFormat target, uint8_t *const planes[], const int strides[], lr_error *err)
+{
+    lr_status st = set_up(converter, recording, frame, target, err);
+    if (st != LR_OK) return st;
+    int rows = sws_scale(converter->sws, (const uint8_t *const *)frame->data, frame->linesize, 0,
+                         frame->height, planes, strides);
+    if (rows != recording->timeline.video.coded_height)
+        return lr_fail(err, LR_E_INTERNAL, "%s: a picture was not converted", recording->path);
+    return LR_OK;
+}
+
+/* A picture of high dynamic range as RGB of standard range; *done false where it cannot be mapped. */
+static lr_status map_tones(lri_converter *converter, const lr_recording *recording, const AVFrame *frame,
+                           uint8_t *to, size_t to_stride, bool *done, lr_error *err)
+{
+    lr_status st = LR_OK;
+    const lr_video_info *info = &recording->timeline.video;
+    int width = info->coded_width, height = info->coded_height, peak = recording->hdr_peak;
+    AVFrame *coded;
+    *done = false;
+    if (!lri_hdr_name(frame->color_trc) || !lri_tonemap_can(width, height)) return LR_OK;
+    if (frame->width == width && frame->height == height)
+        LR_TRY(lri_tonemap_run(&converter->tonemap, frame, peak, to, to_stride, done, err));
+    if (*done) return LR_OK;
+    LR_TRY(lri_tonemap_prepare(&converter->tonemap, width, height, frame, &coded, err));
+    LR_TRY(scale(converter, recording, frame, AV_PIX_FMT_GBRP16LE, coded->data, coded->linesize, err));
+    LR_TRY(lri_tonemap_run(&converter->tonemap, coded, peak, to, to_stride, done, err));
+done:
+    return st;
 }
 
 lr_status lri_convert(lri_converter *converter, const lr_recording *recording, const AVFrame *frame,
@@ -147,11 +181,9 @@ lr_status lri_convert(lri_converter *converter, const lr_recording *recording, c
 {
     const lr_video_info *info = &recording->timeline.video;
     const lri_orientation o = recording->orientation;
-    bool turned = o.transposed || o.from_right || o.from_bottom;
+    bool turned = o.transposed || o.from_right || o.from_bottom, mapped = false;
     bool alpha = has_alpha((enum AVPixelFormat)frame->format);
-    lr_status st = set_up(converter, recording, frame,
-                          alpha ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24, err);
-    if (st != LR_OK) return st;
+    lr_status st = LR_OK;
     uint8_t *to = rgb;
     size_t to_stride = stride;
     if (alpha || turned) {
@@ -166,10 +198,10 @@ lr_status lri_convert(lri_converter *converter, const lr_recording *recording, c
     }
     uint8_t *const planes[4] = {to};
     const int strides[4] = {(int)to_stride};
-    int rows = sws_scale(converter->sws, (const uint8_t *const *)frame->data, frame->linesize, 0,
-                         frame->height, planes, strides);
-    if (rows != info->coded_height)
-        return lr_fail(err, LR_E_INTERNAL, "%s: a picture was not converted", recording->path);
+    if (!alpha) LR_TRY(map_tones(converter, recording, frame, to, to_stride, &mapped, err));
+    if (!mapped)
+        LR_TRY(scale(converter, recording, frame, alpha ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24, planes, strides,
+                     err));
     if (alpha)
         for (int y = 0; y < info->coded_height; y++)
             flatten_alpha(to + (size_t)y * to_stride, info->coded_width);
@@ -178,5 +210,6 @@ lr_status lri_convert(lri_converter *converter, const lr_recording *recording, c
         for (int y = 0; y < info->coded_height; y++)
             memcpy(rgb + (size_t)y * stride, to + (size_t)y * to_stride,
                    (size_t)info->coded_width * 3);
-    return LR_OK;
+done:
+    return st;
 }

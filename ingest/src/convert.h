@@ -5,6 +5,7 @@
 #include <libavutil/frame.h>
 
 #include "recording.h"
+#include "tonemap.h"
 
 struct SwsContext;
 
@@ -14,6 +15,7 @@ typedef struct lri_converter {
     bool full_range;
     uint8_t *flat; /* as coded, before alpha and orientation */
     size_t flat_bytes;
+    lri_tonemap tonemap;
 } lri_converter;
 
 /* The orientation that a display matrix (3x3, 16.16 fixed point) asks for, to the nearest quarter

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "convert.h"
+#include "fields.h"
 #include "stream.h"
 
 #define NO_PICTURE SIZE_MAX
@@ -11,6 +12,7 @@ struct lr_frame_reader {
     int64_t next, end;
     size_t shown_first, shown_end; /* the pictures whose damage this reader reports */
     lri_stream stream;
+    lri_fields fields;
     lri_converter converter;
     uint8_t *rgb;
     size_t stride;
@@ -142,18 +144,84 @@ static lr_status convert(lr_frame_reader *reader, const AVFrame *frame, lr_error
     return st;
 }
 
-/* The picture that the next grid point asks for. */
+/* The picture that the next grid point asks for; where there are fields to join, the one before it. */
 static size_t wanted_next(const lr_frame_reader *reader)
 {
     if (reader->next + 1 >= reader->end) return SIZE_MAX;
-    return ordinal_of(reader, lri_grid_shown(reader->recording, reader->next + 1));
+    size_t shown = lri_grid_shown(reader->recording, reader->next + 1);
+    if (reader->fields.met && lri_fields_want_before(&reader->recording->video, shown)) shown--;
+    return ordinal_of(reader, shown);
+}
+
+/* The picture shown[shown] as it was coded, valid until the next call; NULL where it is not clean. `wanted`
+ * is the one that will be asked for next. */
+static lr_status fetch(lr_frame_reader *reader, size_t shown, size_t wanted, const AVFrame **frame,
+                       lr_error *err)
+{
+    lr_status st = LR_OK;
+    lri_stream *stream = &reader->stream;
+    size_t ordinal = ordinal_of(reader, shown);
+    *frame = NULL;
+    if (!is_clean(reader, shown)) return LR_OK;
+    *frame = lri_fields_find(&reader->fields, ordinal);
+    if (*frame) return LR_OK;
+    LR_TRY(lri_stream_fetch(stream, ordinal, wanted, frame, err));
+    /* On the way something may have turned up against it. */
+    if (is_clean(reader, shown) && !*frame) {
+        LR_TRY(lri_verdicts_examine(&stream->verdicts, ordinal, err));
+        if (is_clean(reader, shown)) LR_TRY(lri_stream_fetch_alone(stream, ordinal, frame, err));
+        if (!*frame) lri_verdicts_set_absent(&stream->verdicts, ordinal);
+    }
+    if (!is_clean(reader, shown)) *frame = NULL;
+done:
+    return st;
+}
+
+/* The same, kept with the fields. */
+static lr_status fetch_field(lr_frame_reader *reader, size_t shown, size_t wanted, const AVFrame **frame,
+                             lr_error *err)
+{
+    lr_status st = fetch(reader, shown, wanted, frame, err);
+    size_t ordinal = ordinal_of(reader, shown);
+    if (st != LR_OK || !*frame || lri_fields_find(&reader->fields, ordinal)) return st;
+    st = lri_fields_keep(&reader->fields, *frame, err);
+    *frame = lri_fields_find(&reader->fields, ordinal);
+    return st;
+}
+
+/* The picture shown[shown] whole: of one that has two fields, as bwdif joins them. NULL where it is not clean. */
+static lr_status fetch_whole(lr_frame_reader *reader, size_t shown, const AVFrame **frame, lr_error *err)
+{
+    lr_status st = LR_OK;
+    const lri_video_index *video = &reader->recording->video;
+    lri_fields *fields = &reader->fields;
+    const AVFrame *before = NULL, *after = NULL, *coded;
+    size_t ordinal = ordinal_of(reader, shown);
+    bool has_after = lri_fields_want_after(video, shown);
+    size_t then = has_after ? ordinal_of(reader, shown + 1) : wanted_next(reader);
+    if (!fields->met) {
+        LR_TRY(fetch(reader, shown, wanted_next(reader), frame, err));
+        if (!*frame || !lri_is_interlaced(*frame)) return LR_OK;
+        fields->met = true;
+        LR_TRY(lri_fields_keep(fields, *frame, err));
+    }
+    /* In the order in which they are shown, which is that of the decoder. */
+    if (lri_fields_want_before(video, shown)) LR_TRY(fetch_field(reader, shown - 1, ordinal, &before, err));
+    LR_TRY(fetch_field(reader, shown, then, &coded, err));
+    *frame = coded;
+    if (!coded || !lri_is_interlaced(coded)) goto done;
+    if (has_after) LR_TRY(fetch_field(reader, shown + 1, wanted_next(reader), &after, err));
+    /* Decoding on may have turned something up against it. */
+    if (is_clean(reader, shown)) LR_TRY(lri_fields_join(fields, before, coded, after, frame, err));
+    else *frame = NULL;
+done:
+    return st;
 }
 
 /* Brings the picture for shown[asked] into rgb; *shown is the one it is. */
 static lr_status bring(lr_frame_reader *reader, size_t asked, size_t *shown, lr_error *err)
 {
     lr_status st = LR_OK;
-    lri_stream *stream = &reader->stream;
     for (;;) {
         LR_TRY(resolve(reader, asked, shown, err));
         if (*shown == NO_PICTURE) {
@@ -161,22 +229,12 @@ static lr_status bring(lr_frame_reader *reader, size_t asked, size_t *shown, lr_
             reader->held = NO_PICTURE;
             goto done;
         }
-        size_t ordinal = ordinal_of(reader, *shown);
         const AVFrame *frame;
-        if (reader->held == ordinal) goto done;
-        LR_TRY(lri_stream_fetch(stream, ordinal, wanted_next(reader), &frame, err));
-        /* On the way something may have turned up against it. */
-        if (!is_clean(reader, *shown)) continue;
-        if (!frame) {
-            LR_TRY(lri_verdicts_examine(&stream->verdicts, ordinal, err));
-            if (!is_clean(reader, *shown)) continue;
-            LR_TRY(lri_stream_fetch_alone(stream, ordinal, &frame, err));
-        }
-        if (frame) {
-            LR_TRY(convert(reader, frame, err));
-            goto done;
-        }
-        lri_verdicts_set_absent(&stream->verdicts, ordinal);
+        if (reader->held == ordinal_of(reader, *shown)) goto done;
+        LR_TRY(fetch_whole(reader, *shown, &frame, err));
+        if (!frame) continue;
+        LR_TRY(convert(reader, frame, err));
+        goto done;
     }
 done:
     return st;
@@ -222,6 +280,7 @@ lr_status lr_frame_reader_open(lr_frame_reader **out, const lr_recording *record
     reader->next = first;
     reader->end = end;
     reader->held = NO_PICTURE;
+    reader->fields.met = info->interlaced;
     reader->shown_first = first == 0 ? 0 : lri_grid_shown(recording, first);
     reader->shown_end =
         end == info->n_frames ? recording->video.n_shown : lri_grid_shown(recording, end);
@@ -279,6 +338,7 @@ void lr_frame_reader_close(lr_frame_reader *reader)
 {
     if (!reader) return;
     lri_stream_close(&reader->stream);
+    lri_fields_free(&reader->fields);
     lri_converter_free(&reader->converter);
     lr_free(reader->rgb);
     lr_free(reader->damage);

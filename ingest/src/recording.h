@@ -118,6 +118,8 @@ struct lr_recording {
     int64_t sound_skip;    /* samples at 16 kHz before options.start */
     AVRational sar;
     lri_orientation orientation;
+    /* Of pictures of high dynamic range, cd/m2. One for all: what decoders say of it depends on where they began. */
+    int hdr_peak;
     int64_t file_bytes;
     struct timespec modified;
     ino_t inode;

@@ -2,10 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <libavutil/display.h>
+#include <libavutil/mastering_display_metadata.h>
 
 #include "convert.h"
 #include "decode.h"
+#include "fields.h"
 
 /* Starts closer than this count as one: most containers put the picture a little after the sound. */
 #define SAME_START (LR_TIME_SECOND / 10)
@@ -114,30 +115,48 @@ static void set_sar(lr_video_info *info, AVRational sar)
         info->sar = (lr_rational){sar.num, sar.den};
 }
 
-static const int32_t *display_matrix_of(const AVStream *stream, const AVFrame *frame)
+/* What the container says of a stream; NULL where it is not there or shorter than `least` bytes. */
+static const void *side_data_of(const AVStream *stream, enum AVPacketSideDataType type, size_t least)
 {
-    const AVFrameSideData *of_frame = av_frame_get_side_data(frame, AV_FRAME_DATA_DISPLAYMATRIX);
 #if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
-    const AVPacketSideData *of_stream =
-        av_packet_side_data_get(stream->codecpar->coded_side_data,
-                                stream->codecpar->nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX);
-    if (of_stream && of_stream->size >= 36) return (const int32_t *)(const void *)of_stream->data;
+    const AVPacketSideData *side = av_packet_side_data_get(
+        stream->codecpar->coded_side_data, stream->codecpar->nb_coded_side_data, type);
+    return side && side->size >= least ? side->data : NULL;
 #else
     size_t size = 0;
-    const uint8_t *data = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
-    if (data && size >= 36) return (const int32_t *)(const void *)data;
+    const uint8_t *data = av_stream_get_side_data(stream, type, &size);
+    return data && size >= least ? data : NULL;
 #endif
-    if (of_frame && of_frame->size >= 36) return (const int32_t *)(const void *)of_frame->data;
-    return NULL;
 }
 
-static bool is_interlaced(const AVFrame *frame)
+static const void *frame_data_of(const AVFrame *frame, enum AVFrameSideDataType type, size_t least)
 {
-#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
-    return (frame->flags & AV_FRAME_FLAG_INTERLACED) != 0;
-#else
-    return frame->interlaced_frame != 0;
-#endif
+    const AVFrameSideData *side = av_frame_get_side_data(frame, type);
+    return side && side->size >= least ? side->data : NULL;
+}
+
+static const int32_t *display_matrix_of(const AVStream *stream, const AVFrame *frame)
+{
+    const void *of_stream = side_data_of(stream, AV_PKT_DATA_DISPLAYMATRIX, 36);
+    return of_stream ? of_stream : frame_data_of(frame, AV_FRAME_DATA_DISPLAYMATRIX, 36);
+}
+
+/* The brightest light of a film, cd/m2: what is said of its content, else of the screen it was made on, else that
+ * of a usual one. */
+static int peak_of(const AVStream *stream, const AVFrame *frame)
+{
+    enum { LEAST = 100, MOST = 10000, USUAL = 1000 };
+    const AVContentLightMetadata *light =
+        frame_data_of(frame, AV_FRAME_DATA_CONTENT_LIGHT_LEVEL, sizeof *light);
+    const AVMasteringDisplayMetadata *screen =
+        frame_data_of(frame, AV_FRAME_DATA_MASTERING_DISPLAY_METADATA, sizeof *screen);
+    if (!light) light = side_data_of(stream, AV_PKT_DATA_CONTENT_LIGHT_LEVEL, sizeof *light);
+    if (!screen) screen = side_data_of(stream, AV_PKT_DATA_MASTERING_DISPLAY_METADATA, sizeof *screen);
+    double peak = light ? light->MaxCLL : 0;
+    if (peak <= 0 && screen && screen->has_luminance && screen->max_luminance.den != 0)
+        peak = av_q2d(screen->max_luminance);
+    if (!(peak > 0)) return USUAL;
+    return peak < LEAST ? LEAST : peak > MOST ? MOST : (int)(peak + 0.5);
 }
 
 /* The short axis of a pixel is widened, to the nearest pixel. */
@@ -161,9 +180,13 @@ static lr_status set_display(const lr_recording *recording, lr_video_info *info,
 static lr_status warn_of_colour(lr_recording *recording, const AVFrame *frame, lr_error *err)
 {
     lr_status st = LR_OK;
-    if (frame->color_trc == AVCOL_TRC_SMPTE2084 || frame->color_trc == AVCOL_TRC_ARIB_STD_B67)
-        LR_TRY(lri_recording_warn(recording, err, "the picture has a high dynamic range, which is not "
-                                                  "mapped: colours look pale"));
+    const char *hdr = lri_hdr_name(frame->color_trc);
+    if (hdr && lri_tonemap_can(frame->width, frame->height))
+        LR_TRY(lri_recording_warn(recording, err, "the picture has a high dynamic range (%s): its tones are "
+                                                  "mapped to BT.709", hdr));
+    else if (hdr)
+        LR_TRY(lri_recording_warn(recording, err, "the picture has a high dynamic range (%s), which is not "
+                                                  "mapped: colours look pale", hdr));
     if (frame->colorspace > AVCOL_SPC_BT2020_CL || frame->colorspace == AVCOL_SPC_YCGCO)
         LR_TRY(lri_recording_warn(recording, err, "the picture's colour space (%d) is taken for BT.601",
                                   (int)frame->colorspace));
@@ -181,7 +204,8 @@ static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder,
     info->coded_height = frame->height;
     set_sar(info, av_guess_sample_aspect_ratio(decoder->source.format, stream,
                                                decoder->frame));
-    info->interlaced = is_interlaced(frame);
+    info->interlaced = lri_is_interlaced(frame);
+    recording->hdr_peak = peak_of(stream, frame);
     LR_TRY(warn_of_colour(recording, frame, err));
     const int32_t *matrix = display_matrix_of(stream, frame);
     if (matrix) {

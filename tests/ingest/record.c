@@ -113,6 +113,12 @@ static void add_film(writer *w)
     c->sample_aspect_ratio = film->sar;
     c->colorspace = film->space ? film->space : AVCOL_SPC_UNSPECIFIED;
     c->color_range = film->range;
+    c->color_trc = film->transfer ? film->transfer : AVCOL_TRC_UNSPECIFIED;
+    c->color_primaries = film->primaries ? film->primaries : AVCOL_PRI_UNSPECIFIED;
+    if (film->interlaced) {
+        c->flags |= AV_CODEC_FLAG_INTERLACED_DCT | AV_CODEC_FLAG_INTERLACED_ME;
+        c->field_order = AV_FIELD_TT;
+    }
     c->strict_std_compliance = FF_COMPLIANCE_EXPERIMENTAL;
     c->flags |= AV_CODEC_FLAG_QSCALE;
     c->global_quality = 3 * FF_QP2LAMBDA;
@@ -165,6 +171,15 @@ static void write_packets(writer *w, int i, const AVFrame *frame)
     }
 }
 
+static void mark_fields(AVFrame *frame)
+{
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+    frame->flags |= AV_FRAME_FLAG_INTERLACED | AV_FRAME_FLAG_TOP_FIELD_FIRST;
+#else
+    frame->interlaced_frame = frame->top_field_first = 1;
+#endif
+}
+
 static void write_picture(writer *w, int n)
 {
     const lrm_film *film = w->film;
@@ -174,6 +189,9 @@ static void write_picture(writer *w, int n)
     frame->format = film->format;
     frame->colorspace = w->codec[0]->colorspace;
     frame->color_range = w->codec[0]->color_range;
+    frame->color_trc = w->codec[0]->color_trc;
+    frame->color_primaries = w->codec[0]->color_primaries;
+    if (film->interlaced) mark_fields(frame);
     frame->sample_aspect_ratio = film->sar;
     frame->quality = w->codec[0]->global_quality;
     ok(av_frame_get_buffer(frame, 0), "a frame");

@@ -28,6 +28,9 @@ typedef struct lrm_film {
     const int32_t *matrix;  /* display matrix */
     enum AVColorSpace space;
     enum AVColorRange range;
+    enum AVColorTransferCharacteristic transfer;
+    enum AVColorPrimaries primaries;
+    bool interlaced;        /* two fields, the upper one first */
     /* Draws instead of the luma rule. */
     void (*draw)(AVFrame *frame, int n);
 } lrm_film;
