@@ -1,5 +1,6 @@
 /* Writing a set: beside its final name, renamed when complete. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -306,8 +307,16 @@ done:
     return st;
 }
 
-/* One try; *again: another process put a set there, or took one away, in the middle of it. An old set is
- * moved aside first and removed last, so that a whole set is there under one of the two names at any moment. */
+/* The two sets change places, so that there is no moment without one. False where the file system cannot. */
+static bool exchange(lr_set_writer *w) {
+    if (renameat2(AT_FDCWD, w->directory, AT_FDCWD, w->final_path, RENAME_EXCHANGE) != 0) return false;
+    w->made = false;
+    return true;
+}
+
+/* One try; *again: another process put a set there, or took one away, in the middle of it. Where sets cannot
+ * change places, the old one is moved aside first and removed last: a whole set is there under one of the two
+ * names at any moment. */
 static lr_status try_to_place(lr_set_writer *w, const char *old, bool *again, lr_error *err) {
     struct stat left;
     bool there = false;
@@ -317,6 +326,7 @@ static lr_status try_to_place(lr_set_writer *w, const char *old, bool *again, lr
     if (there && !w->replace) {
         return lr_fail(err, LR_E_EXISTS, "%s has come up meanwhile; --force replaces it", w->final_path);
     }
+    if (there && exchange(w)) return lr_remove_tree(w->directory, err);
     if (there) {
         if (lstat(old, &left) == 0) st = lr_remove_tree(old, err); /* of an earlier failure */
         if (st != LR_OK) return st;

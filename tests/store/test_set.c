@@ -1,6 +1,10 @@
 #include "set_case.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +137,48 @@ static void test_set_with_a_file_of_somebody_else_is_not_replaced(void **state) 
         free(path);
         lrt_remove_temp_dir(dir);
     }
+}
+
+typedef struct watch {
+    const char *path;
+    atomic_bool end;
+    size_t looks, missed;
+} watch;
+
+static void *look_for_set(void *arg) {
+    watch *w = arg;
+    while (!atomic_load(&w->end)) {
+        w->missed += access(w->path, F_OK) != 0;
+        w->looks++;
+        (void)sched_yield();
+    }
+    return NULL;
+}
+
+static void test_replaced_set_is_there_at_any_moment(void **state) {
+    (void)state;
+    char *dir = lrt_temp_dir(), *path = lrt_path(dir, "talk.mp4"), *manifest = lrt_path(path, "manifest.json");
+    lr_error err = {0};
+    watch w = {.path = manifest};
+    pthread_t thread;
+    set_case what = usual;
+    lrt_assert_ok(write_set(path, &usual, &err), &err);
+    if (renameat2(AT_FDCWD, path, AT_FDCWD, path, RENAME_EXCHANGE) != 0) {
+        print_message("directories cannot change places on this file system\n");
+        skip();
+    }
+    assert_int_equal(pthread_create(&thread, NULL, look_for_set, &w), 0);
+    what.replace = true;
+    for (int i = 0; i < 40; i++) lrt_assert_ok(write_set(path, &what, &err), &err);
+    atomic_store(&w.end, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    print_message("%zu looks\n", w.looks);
+    assert_true(w.looks > 0);
+    assert_int_equal(w.missed, 0);
+    assert_int_equal(entries(dir), 1);
+    free(manifest);
+    free(path);
+    lrt_remove_temp_dir(dir);
 }
 
 static void test_damaged_set_is_replaced(void **state) {
@@ -415,6 +461,7 @@ int main(void) {
         cmocka_unit_test(test_set_is_replaced_only_when_asked),
         cmocka_unit_test(test_set_never_takes_the_place_of_something_else),
         cmocka_unit_test(test_set_with_a_file_of_somebody_else_is_not_replaced),
+        cmocka_unit_test(test_replaced_set_is_there_at_any_moment),
         cmocka_unit_test(test_damaged_set_is_replaced),
         cmocka_unit_test(test_something_that_comes_up_meanwhile_is_left_alone),
         cmocka_unit_test(test_full_disk_leaves_the_old_set),
