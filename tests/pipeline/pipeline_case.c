@@ -192,3 +192,23 @@ void case_same_vector(const float *got, const double *want, size_t dim, const ch
             fail_msg("%s: value %zu is %.9g, not %.9g", what, i, (double)got[i], want[i]);
     }
 }
+
+case_directory case_place;
+const char *const case_nothing[] = {NULL};
+const char *const case_only_set[] = {"set", NULL};
+
+int case_new_place(void **state)
+{
+    (void)state;
+    case_place.out = lrt_temp_dir();
+    case_place.set = lrt_path(case_place.out, "set");
+    return 0;
+}
+
+int case_remove_place(void **state)
+{
+    (void)state;
+    free(case_place.set);
+    lrt_remove_temp_dir(case_place.out);
+    return 0;
+}

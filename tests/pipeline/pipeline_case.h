@@ -54,6 +54,16 @@ void case_same_set(const char *path, const char *other, const char *what);
 /* `directory` holds the names in `names` (NULL ends them) and nothing else, hidden entries counted. */
 void case_holds_only(const char *directory, const char *const *names);
 
+/* A directory of its own for the sets of one test: a setup and a teardown of cmocka. */
+typedef struct case_directory {
+    char *out;
+    char *set; /* out/set */
+} case_directory;
+extern case_directory case_place;
+extern const char *const case_nothing[], *const case_only_set[]; /* for case_holds_only */
+int case_new_place(void **state);
+int case_remove_place(void **state);
+
 /* out [dim] = the unit vector of the mean of `sum` over `count` tokens after the projection [.., hidden], in
  * double. */
 void case_project(const float *projection, size_t hidden, const double *sum, double count, size_t dim,

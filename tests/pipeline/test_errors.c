@@ -13,15 +13,10 @@
 
 typedef struct world {
     char *directory; /* recordings */
-    char *out;       /* sets; each test leaves it empty */
-    char *set;       /* out/set */
     char *clip, *silent;
     lr_model *model;
 } world;
 static world here;
-
-static const char *const nothing[] = {NULL};
-static const char *const only_set[] = {"set", NULL};
 
 static int set_up(void **state)
 {
@@ -45,22 +40,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int new_out(void **state)
-{
-    (void)state;
-    here.out = lrt_temp_dir();
-    here.set = lrt_path(here.out, "set");
-    return 0;
-}
-
-static int remove_out(void **state)
-{
-    (void)state;
-    free(here.set);
-    lrt_remove_temp_dir(here.out);
-    return 0;
-}
-
 static lr_encode_options plain_options(void)
 {
     lr_encode_options o = lr_encode_defaults();
@@ -76,7 +55,7 @@ static void fails(lr_model *model, const char *recording, const lr_encode_option
 {
     lr_error err = {0};
     lr_encode_result result;
-    lr_status st = lr_encode_recording(model, recording, here.set, o, &result, &err);
+    lr_status st = lr_encode_recording(model, recording, case_place.set, o, &result, &err);
     if (st != status || err.status != status)
         fail_msg("%s: \"%s\" (%s, wanted %s)", says, err.text, lr_status_name(st), lr_status_name(status));
     if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
@@ -91,7 +70,7 @@ static void usage(const lr_encode_options *o, const char *option)
     assert_int_equal(lr_encode_check(o, here.model, &err), LR_E_USAGE);
     if (!strstr(err.text, option)) fail_msg("\"%s\" does not name %s", err.text, option);
     fails(here.model, here.clip, o, LR_E_USAGE, option);
-    case_holds_only(here.out, nothing);
+    case_holds_only(case_place.out, case_nothing);
 }
 
 #define WRONG(field, value, option)                                                                          \
@@ -158,12 +137,12 @@ static void test_options_that_do_not_fit_the_recording_are_refused(void **state)
     o.start = 100 * LR_TIME_SECOND;
     lr_error err = {0};
     lr_encode_result result;
-    assert_int_not_equal(lr_encode_recording(here.model, here.clip, here.set, &o, &result, &err), LR_OK);
+    assert_int_not_equal(lr_encode_recording(here.model, here.clip, case_place.set, &o, &result, &err), LR_OK);
     assert_non_null(strstr(err.text, "clip.mkv"));
     o = plain_options();
     o.audio_track = 1;
     fails(here.model, here.clip, &o, LR_E_USAGE, "track");
-    case_holds_only(here.out, nothing);
+    case_holds_only(case_place.out, case_nothing);
 }
 
 /* More tokens than any machine has memory for: refused before the work, not at the end of memory. */
@@ -178,7 +157,7 @@ static void test_a_run_that_cannot_fit_is_refused(void **state)
     o = plain_options();
     o.hop = 1; /* 1.4 thousand million segments a second */
     fails(here.model, here.silent, &o, LR_E_USAGE, "--hop");
-    case_holds_only(here.out, nothing);
+    case_holds_only(case_place.out, case_nothing);
 }
 
 static void test_extreme_options_that_are_right_work(void **state)
@@ -191,8 +170,8 @@ static void test_extreme_options_that_are_right_work(void **state)
     o.ranks = 256;
     o.chunk = 64; /* most ranks have nothing, and need nothing */
     o.save_tokens = false;
-    case_encode(here.model, here.clip, here.set, &o, NULL);
-    case_open_set(&set, here.set);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
+    case_open_set(&set, case_place.set);
     assert_int_equal(set.info->n_segments, 1);
     assert_true(set.info->segment_rows[0].end == set.info->duration);
     case_close_set(&set);
@@ -200,7 +179,7 @@ static void test_extreme_options_that_are_right_work(void **state)
     o.chunk = 1 << 24;
     o.ranks = 2;
     o.force = true;
-    case_encode(here.model, here.clip, here.set, &o, NULL);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
 }
 
 /* ------------------------------------------------------------------ recordings */
@@ -212,13 +191,13 @@ static void bad_file(const char *name, const void *bytes, size_t count)
     lr_encode_options o = plain_options();
     char *path = lrt_path(here.directory, name);
     lrt_write(path, bytes, count);
-    lr_status st = lr_encode_recording(here.model, path, here.set, &o, &result, &err);
+    lr_status st = lr_encode_recording(here.model, path, case_place.set, &o, &result, &err);
     if (st != LR_E_NO_MEDIA && st != LR_E_FORMAT)
         fail_msg("%s: \"%s\" (%s)", name, err.text, lr_status_name(st));
     if (!strstr(err.text, path)) fail_msg("\"%s\" does not name %s", err.text, path);
     assert_int_equal(strncmp(err.text, path, strlen(path)), 0);
     assert_null(strstr(err.text + 1, path)); /* once */
-    case_holds_only(here.out, nothing);
+    case_holds_only(case_place.out, case_nothing);
     free(path);
 }
 
@@ -240,7 +219,7 @@ static void test_a_file_that_cannot_be_read_is_named(void **state)
     fails(here.model, path, &o, LR_E_IO, "missing.mkv: ");
     fails(here.model, path, &o, LR_E_IO, strerror(ENOENT));
     fails(here.model, here.directory, &o, LR_E_IO, here.directory);
-    case_holds_only(here.out, nothing);
+    case_holds_only(case_place.out, case_nothing);
     free(path);
 }
 
@@ -253,7 +232,7 @@ static void test_nothing_that_the_model_can_encode(void **state)
     lr_model *text_only = case_model("textonly", LR_ISA_AUTO, LR_GEMM_AUTO);
     o = plain_options();
     fails(text_only, here.clip, &o, LR_E_USAGE, "textonly");
-    case_holds_only(here.out, nothing);
+    case_holds_only(case_place.out, case_nothing);
     lr_model_close(text_only);
 }
 
@@ -268,7 +247,7 @@ typedef struct mark {
 static mark mark_set(void)
 {
     mark m;
-    char *path = lrt_path(here.set, "manifest.json");
+    char *path = lrt_path(case_place.set, "manifest.json");
     m.manifest = lrt_slurp(path, NULL);
     assert_int_equal(stat(path, &m.info), 0);
     free(path);
@@ -282,8 +261,8 @@ static void check_untouched(mark *before)
     assert_string_equal(now.manifest, before->manifest);
     assert_int_equal(now.info.st_ino, before->info.st_ino);
     assert_int_equal(now.info.st_mtim.tv_nsec, before->info.st_mtim.tv_nsec);
-    lrt_assert_ok(lr_set_verify(here.set, &err), &err);
-    case_holds_only(here.out, only_set);
+    lrt_assert_ok(lr_set_verify(case_place.set, &err), &err);
+    case_holds_only(case_place.out, case_only_set);
     free(now.manifest);
 }
 
@@ -293,8 +272,8 @@ static void check_replaced(const mark *before)
     mark now = mark_set();
     assert_true(now.info.st_ino != before->info.st_ino ||
                 now.info.st_mtim.tv_nsec != before->info.st_mtim.tv_nsec);
-    lrt_assert_ok(lr_set_verify(here.set, &err), &err);
-    case_holds_only(here.out, only_set);
+    lrt_assert_ok(lr_set_verify(case_place.set, &err), &err);
+    case_holds_only(case_place.out, case_only_set);
     free(now.manifest);
 }
 
@@ -303,13 +282,13 @@ static void test_the_same_work_is_not_done_again(void **state)
     (void)state;
     lr_encode_result first, again;
     lr_encode_options o = plain_options();
-    case_encode(here.model, here.clip, here.set, &o, &first);
+    case_encode(here.model, here.clip, case_place.set, &o, &first);
     assert_false(first.skipped);
     mark before = mark_set();
     o.ranks = 3; /* how it is done makes no other work of it */
     o.threads = 2;
     o.peer_timeout = 30;
-    case_encode(here.model, here.clip, here.set, &o, &again);
+    case_encode(here.model, here.clip, case_place.set, &o, &again);
     assert_true(again.skipped);
     assert_int_equal(again.tokens, first.tokens);
     assert_int_equal(again.frames, first.frames);
@@ -325,7 +304,7 @@ static void test_the_same_work_is_not_done_again(void **state)
     do {                                                                                                     \
         lr_encode_options o_ = plain_options();                                                              \
         o_.field = value;                                                                                    \
-        fails(here.model, here.clip, &o_, LR_E_EXISTS, here.set);                                            \
+        fails(here.model, here.clip, &o_, LR_E_EXISTS, case_place.set);                                            \
         check_untouched(&before);                                                                            \
     } while (0)
 
@@ -333,7 +312,7 @@ static void test_other_work_is_not_written_over_a_set(void **state)
 {
     (void)state;
     lr_encode_options o = plain_options();
-    case_encode(here.model, here.clip, here.set, &o, NULL);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
     mark before = mark_set();
     OTHER(chunk, 16);
     OTHER(context, 300);
@@ -345,17 +324,17 @@ static void test_other_work_is_not_written_over_a_set(void **state)
     OTHER(end, LR_TIME_SECOND);
     OTHER(video, false);
     OTHER(audio, false);
-    fails(here.model, here.silent, &o, LR_E_EXISTS, here.set);
+    fails(here.model, here.silent, &o, LR_E_EXISTS, case_place.set);
     lr_model *other = case_model("long", LR_ISA_AUTO, LR_GEMM_AUTO);
-    fails(other, here.clip, &o, LR_E_EXISTS, here.set);
+    fails(other, here.clip, &o, LR_E_EXISTS, case_place.set);
     lr_model_close(other);
     other = case_model("regular", LR_ISA_SCALAR, LR_GEMM_PACKED);
-    fails(other, here.clip, &o, LR_E_EXISTS, here.set);
+    fails(other, here.clip, &o, LR_E_EXISTS, case_place.set);
     lr_model_close(other);
     check_untouched(&before);
     o.force = true;
     o.chunk = 16;
-    case_encode(here.model, here.clip, here.set, &o, NULL);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
     check_replaced(&before);
     free(before.manifest);
 }
@@ -367,17 +346,17 @@ static void test_a_set_without_the_tokens_asked_for_is_not_taken_for_the_work(vo
     lr_encode_options o = plain_options();
     lr_encode_result result;
     o.save_tokens = false;
-    case_encode(here.model, here.clip, here.set, &o, NULL);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
     mark before = mark_set();
     o.save_tokens = true;
-    fails(here.model, here.clip, &o, LR_E_EXISTS, here.set);
+    fails(here.model, here.clip, &o, LR_E_EXISTS, case_place.set);
     check_untouched(&before);
     o.force = true;
-    case_encode(here.model, here.clip, here.set, &o, NULL);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
     free(before.manifest);
     before = mark_set();
     o.force = o.save_tokens = false; /* more than is asked for is enough */
-    case_encode(here.model, here.clip, here.set, &o, &result);
+    case_encode(here.model, here.clip, case_place.set, &o, &result);
     assert_true(result.skipped);
     check_untouched(&before);
     lr_encode_result_free(&result);
@@ -388,38 +367,38 @@ static void test_what_is_no_set_is_in_the_way(void **state)
 {
     (void)state;
     lr_encode_options o = plain_options();
-    lrt_write(here.set, "mine", 4);
+    lrt_write(case_place.set, "mine", 4);
     for (int force = 0; force < 2; force++) {
         o.force = force;
-        fails(here.model, here.clip, &o, LR_E_EXISTS, here.set);
+        fails(here.model, here.clip, &o, LR_E_EXISTS, case_place.set);
         fails(here.model, here.clip, &o, LR_E_EXISTS, "is left as it is");
-        char *text = lrt_slurp(here.set, NULL);
+        char *text = lrt_slurp(case_place.set, NULL);
         assert_string_equal(text, "mine");
         free(text);
-        case_holds_only(here.out, only_set);
+        case_holds_only(case_place.out, case_only_set);
     }
 }
 
 static void put_other_set(void *arg, const lr_progress *progress)
 {
     (void)progress;
-    (void)rename(arg, here.set); /* the first time; then it is not there any more */
+    (void)rename(arg, case_place.set); /* the first time; then it is not there any more */
 }
 
 static void test_the_same_set_by_another_process_meanwhile_counts(void **state)
 {
     (void)state;
     lr_encode_options o = plain_options();
-    char *other = lrt_path(here.out, "other");
+    char *other = lrt_path(case_place.out, "other");
     lr_encode_result result = {0};
     case_encode(here.model, here.clip, other, &o, NULL);
     o.progress = put_other_set;
     o.progress_arg = other;
-    case_encode(here.model, here.clip, here.set, &o, &result);
+    case_encode(here.model, here.clip, case_place.set, &o, &result);
     assert_true(result.skipped);
     assert_true(result.segments > 0);
     lr_encode_result_free(&result);
-    case_holds_only(here.out, only_set);
+    case_holds_only(case_place.out, case_only_set);
     free(other);
 }
 
@@ -433,10 +412,10 @@ static void test_a_recording_never_loses_its_place_to_its_set(void **state)
     lr_error err = {0};
     lr_encode_result result;
     o.force = true;
-    assert_int_equal(link(here.clip, here.set), 0);
+    assert_int_equal(link(here.clip, case_place.set), 0);
     assert_int_equal(lr_encode_recording(here.model, here.clip, here.clip, &o, &result, &err), LR_E_EXISTS);
     fails(here.model, here.clip, &o, LR_E_EXISTS, "is left as it is");
-    char *text = lrt_slurp(here.set, &after);
+    char *text = lrt_slurp(case_place.set, &after);
     assert_int_equal(after, bytes);
     assert_memory_equal(text, content, bytes);
     free(text);
@@ -447,14 +426,14 @@ static void test_a_place_where_no_directory_can_be_made_is_named(void **state)
 {
     (void)state;
     lr_encode_options o = plain_options();
-    char *file = lrt_path(here.out, "file"), *set = lrt_path(file, "set");
+    char *file = lrt_path(case_place.out, "file"), *set = lrt_path(file, "set");
     static const char *const only_file[] = {"file", NULL};
     lr_error err = {0};
     lr_encode_result result;
     lrt_write(file, "", 0);
     assert_int_equal(lr_encode_recording(here.model, here.clip, set, &o, &result, &err), LR_E_IO);
     assert_non_null(strstr(err.text, file));
-    case_holds_only(here.out, only_file);
+    case_holds_only(case_place.out, only_file);
     free(set);
     free(file);
 }
@@ -470,7 +449,7 @@ static lr_status encode_limited(rlim_t bytes, const lr_encode_options *o, lr_err
     less = (struct rlimit){.rlim_cur = bytes, .rlim_max = old.rlim_max};
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
-    lr_status st = lr_encode_recording(here.model, here.clip, here.set, o, &result, err);
+    lr_status st = lr_encode_recording(here.model, here.clip, case_place.set, o, &result, err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     (void)signal(SIGXFSZ, handler);
     lr_encode_result_free(&result);
@@ -483,7 +462,7 @@ static void disk_full(const lr_encode_options *o, rlim_t bytes)
     lr_status st = encode_limited(bytes, o, &err);
     if (st != LR_E_IO || err.status != LR_E_IO || !strstr(err.text, strerror(EFBIG)))
         fail_msg("%d bytes: \"%s\" (%s)", (int)bytes, err.text, lr_status_name(st));
-    if (!strstr(err.text, here.out) && !strstr(err.text, "temporary file"))
+    if (!strstr(err.text, case_place.out) && !strstr(err.text, "temporary file"))
         fail_msg("\"%s\" does not name the file", err.text);
 }
 
@@ -496,21 +475,21 @@ static void test_a_full_disk_leaves_nothing(void **state)
             lr_encode_options o = plain_options();
             o.ranks = ranks;
             disk_full(&o, limits[i]);
-            case_holds_only(here.out, nothing);
+            case_holds_only(case_place.out, case_nothing);
         }
     lr_encode_options o = plain_options();
     o.save_tokens = false;
     o.save_stages = true;
     disk_full(&o, 20000);
-    case_holds_only(here.out, nothing);
-    case_encode(here.model, here.clip, here.set, &o, NULL);
+    case_holds_only(case_place.out, case_nothing);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
 }
 
 static void test_a_full_disk_keeps_the_set_that_was_to_be_replaced(void **state)
 {
     (void)state;
     lr_encode_options o = plain_options();
-    case_encode(here.model, here.clip, here.set, &o, NULL);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
     mark before = mark_set();
     o.force = true;
     o.chunk = 16;
@@ -521,7 +500,7 @@ static void test_a_full_disk_keeps_the_set_that_was_to_be_replaced(void **state)
     free(before.manifest);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, new_out, remove_out)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, case_new_place, case_remove_place)
 
 int main(void)
 {

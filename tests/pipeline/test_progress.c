@@ -8,13 +8,10 @@
 #include <time.h>
 
 typedef struct world {
-    char *directory, *clip, *sound, *out, *set;
+    char *directory, *clip, *sound;
     lr_model *model;
 } world;
 static world here;
-
-static const char *const nothing[] = {NULL};
-static const char *const only_set[] = {"set", NULL};
 
 static int set_up(void **state)
 {
@@ -35,22 +32,6 @@ static int tear_down(void **state)
     free(here.clip);
     free(here.sound);
     lrt_remove_temp_dir(here.directory);
-    return 0;
-}
-
-static int new_out(void **state)
-{
-    (void)state;
-    here.out = lrt_temp_dir();
-    here.set = lrt_path(here.out, "set");
-    return 0;
-}
-
-static int remove_out(void **state)
-{
-    (void)state;
-    free(here.set);
-    lrt_remove_temp_dir(here.out);
     return 0;
 }
 
@@ -91,7 +72,7 @@ static record *watch(const char *recording, lr_encode_options *o, double *durati
     assert_non_null(r);
     o->progress = keep_call;
     o->progress_arg = r;
-    case_encode(here.model, recording, here.set, o, &result);
+    case_encode(here.model, recording, case_place.set, o, &result);
     *duration = result.duration;
     lr_encode_result_free(&result);
     assert_false(r->overlapped);
@@ -158,7 +139,7 @@ static void test_windows_go_through_the_recording_once(void **state)
     lr_encode_options o = plain_options(2);
     o.context = 250;
     record *r = watch(here.clip, &o, &duration);
-    case_open_set(&set, here.set);
+    case_open_set(&set, case_place.set);
     for (size_t i = 0; i < set.n; i++)
         windows += set.ids[i] == lr_model_info_of(here.model)->rules.bos ? 1 : 0;
     case_close_set(&set);
@@ -201,7 +182,7 @@ static void interrupted(const lr_encode_options *o)
 {
     lr_error err = {0};
     lr_encode_result result;
-    lr_status st = lr_encode_recording(here.model, here.clip, here.set, o, &result, &err);
+    lr_status st = lr_encode_recording(here.model, here.clip, case_place.set, o, &result, &err);
     if (st != LR_E_INTERRUPTED || err.status != LR_E_INTERRUPTED)
         fail_msg("\"%s\" (%s)", err.text, lr_status_name(st));
     assert_true(err.text[0] != '\0');
@@ -216,7 +197,7 @@ static void test_a_cancelled_run_leaves_nothing(void **state)
         lr_cancel cancel = 1;
         o.cancel = &cancel;
         interrupted(&o);
-        case_holds_only(here.out, nothing);
+        case_holds_only(case_place.out, case_nothing);
         for (lr_stage stage = LR_STAGE_INDEX; stage <= LR_STAGE_WRITE; stage++) {
             canceller c = {.stage = stage};
             o.cancel = &c.cancel;
@@ -224,7 +205,7 @@ static void test_a_cancelled_run_leaves_nothing(void **state)
             o.progress_arg = &c;
             interrupted(&o);
             assert_true(c.set);
-            case_holds_only(here.out, nothing);
+            case_holds_only(case_place.out, case_nothing);
         }
     }
 }
@@ -235,8 +216,8 @@ static void test_a_cancelled_run_keeps_the_set_that_was_there(void **state)
     lr_error err = {0};
     lr_encode_options o = plain_options(2);
     o.end = 3 * LR_TIME_SECOND;
-    case_encode(here.model, here.clip, here.set, &o, NULL);
-    char *path = lrt_path(here.set, "manifest.json"), *before = lrt_slurp(path, NULL);
+    case_encode(here.model, here.clip, case_place.set, &o, NULL);
+    char *path = lrt_path(case_place.set, "manifest.json"), *before = lrt_slurp(path, NULL);
     o.force = true;
     o.chunk = 16;
     for (lr_stage stage = LR_STAGE_INDEX; stage <= LR_STAGE_WRITE; stage++) {
@@ -248,8 +229,8 @@ static void test_a_cancelled_run_keeps_the_set_that_was_there(void **state)
         char *after = lrt_slurp(path, NULL);
         assert_string_equal(after, before);
         free(after);
-        lrt_assert_ok(lr_set_verify(here.set, &err), &err);
-        case_holds_only(here.out, only_set);
+        lrt_assert_ok(lr_set_verify(case_place.set, &err), &err);
+        case_holds_only(case_place.out, case_only_set);
     }
     free(before);
     free(path);
@@ -277,7 +258,7 @@ static void test_a_cancel_at_any_moment_leaves_a_whole_set(void **state)
     lr_encode_result whole;
     lr_encode_options first = plain_options(1);
     lrt_random_init(&random, 1);
-    case_encode(here.model, here.clip, here.set, &first, &whole);
+    case_encode(here.model, here.clip, case_place.set, &first, &whole);
     uint64_t longest = (uint64_t)(1.1e9 * whole.seconds) + 1;
     lr_encode_result_free(&whole);
     for (int i = 0; i < 12; i++) {
@@ -289,19 +270,19 @@ static void test_a_cancel_at_any_moment_leaves_a_whole_set(void **state)
         o.cancel = &d.cancel;
         o.force = true;
         assert_int_equal(pthread_create(&thread, NULL, cancel_later, &d), 0);
-        lr_status st = lr_encode_recording(here.model, here.clip, here.set, &o, &result, &err);
+        lr_status st = lr_encode_recording(here.model, here.clip, case_place.set, &o, &result, &err);
         (void)pthread_join(thread, NULL);
         if (st == LR_OK)
             lr_encode_result_free(&result);
         else
             assert_int_equal(st, LR_E_INTERRUPTED);
-        case_holds_only(here.out, only_set); /* the one before, or the new one */
+        case_holds_only(case_place.out, case_only_set); /* the one before, or the new one */
         lr_error_clear(&err);
-        lrt_assert_ok(lr_set_verify(here.set, &err), &err);
+        lrt_assert_ok(lr_set_verify(case_place.set, &err), &err);
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, new_out, remove_out)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, case_new_place, case_remove_place)
 
 int main(void)
 {
