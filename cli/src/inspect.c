@@ -31,15 +31,28 @@ static const cli_option table[] = {
 
 /* ------------------------------------------------------------------ JSON */
 
+/* The sizes by time, where they change. */
+static json_t *sizes_json(const lr_video_info *v) {
+    json_t *all = json_array();
+    for (size_t i = 0; all && i < v->n_kinds; i++) {
+        const lr_picture_kind *k = &v->kinds[i];
+        json_array_append_new(all, json_pack("{s:f, s:[i, i], s:s}", "from_s", lr_time_seconds(k->from), "size",
+                                             k->width, k->height, "format", k->format));
+    }
+    return all;
+}
+
 static json_t *video_json(const lr_timeline *line) {
     const lr_video_info *v = &line->video;
     char sar[48];
     if (!line->has_video) return json_null();
     snprintf(sar, sizeof sar, "%lld:%lld", (long long)v->sar.num, (long long)v->sar.den);
-    return json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:f, s:I, s:I}", "codec", v->codec, "width",
+    json_t *json = json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:f, s:I, s:I}", "codec", v->codec, "width",
                      v->display_width, "height", v->display_height, "rotation", v->rotation, "sar", sar,
                      "interlaced", v->interlaced, "grid_fps", (double)line->fps.num / (double)line->fps.den,
                      "samples", (json_int_t)v->n_frames, "keyframes", (json_int_t)v->n_keyframes);
+    if (json && v->n_kinds > 0) json_object_set_new(json, "sizes", sizes_json(v));
+    return json;
 }
 
 static json_t *audio_json(const lr_timeline *line) {
@@ -118,6 +131,11 @@ static void print_report(const lr_timeline *line, const cli_damage *damage) {
                    v->interlaced ? ", interlaced" : "", (long long)v->n_frames,
                    cli_plural((uint64_t)v->n_frames), (double)line->fps.num / (double)line->fps.den,
                    (long long)v->n_keyframes, cli_plural((uint64_t)v->n_keyframes));
+    }
+    for (size_t i = 0; line->has_video && i < v->n_kinds; i++) {
+        const lr_picture_kind *k = &v->kinds[i];
+        cli_printf("  pictures from %.3f s on: %d x %d, %s%s\n", lr_time_seconds(k->from), k->width, k->height,
+                   k->format, i > 0 ? ", fitted to the first" : "");
     }
     if (line->has_audio) {
         cli_printf("  audio: %s, %d Hz, %d channel%s, %lld sample%s at 16 kHz\n", a->codec, a->rate, a->channels,

@@ -30,21 +30,16 @@ static unsigned take_ue(bits *b)
 
 /* ------------------------------------------------------------------ NAL units */
 
-typedef struct nal_walk {
-    const uint8_t *at, *end;
-    unsigned length_bytes; /* 0: start codes */
-} nal_walk;
-
-static const uint8_t *find_start_code(const uint8_t *at, const uint8_t *end)
+const uint8_t *lri_find_start_code(const uint8_t *at, const uint8_t *end)
 {
     for (; end - at >= 3; at++)
         if (at[0] == 0 && at[1] == 0 && at[2] == 1) return at;
     return end;
 }
 
-static nal_walk walk_nals(const AVCodecParameters *p, const uint8_t *data, size_t size)
+lri_nal_walk lri_walk_nals(const AVCodecParameters *p, const uint8_t *data, size_t size)
 {
-    nal_walk walk = {data, data + size, 0};
+    lri_nal_walk walk = {data, data + size, 0};
     bool h264 = p->codec_id == AV_CODEC_ID_H264;
     int fixed = h264 ? 7 : 23;
     if (p->extradata && p->extradata_size >= fixed && p->extradata[0] == 1)
@@ -52,7 +47,7 @@ static nal_walk walk_nals(const AVCodecParameters *p, const uint8_t *data, size_
     return walk;
 }
 
-static bool next_nal(nal_walk *walk, const uint8_t **nal, size_t *size)
+bool lri_next_nal(lri_nal_walk *walk, const uint8_t **nal, size_t *size)
 {
     if (walk->length_bytes) {
         if ((size_t)(walk->end - walk->at) <= walk->length_bytes) return false;
@@ -64,10 +59,10 @@ static bool next_nal(nal_walk *walk, const uint8_t **nal, size_t *size)
         walk->at += length;
         return true;
     }
-    const uint8_t *start = find_start_code(walk->at, walk->end);
+    const uint8_t *start = lri_find_start_code(walk->at, walk->end);
     if (walk->end - start <= 3) return false;
     *nal = start + 3;
-    walk->at = find_start_code(*nal, walk->end);
+    walk->at = lri_find_start_code(*nal, walk->end);
     *size = (size_t)(walk->at - *nal);
     return *size > 0;
 }
@@ -112,11 +107,11 @@ static bool has_exact_recovery(const uint8_t *nal, size_t size)
 static lri_picture_kind look_h264(const AVCodecParameters *p, const uint8_t *data, size_t size)
 {
     lri_picture_kind kind = {.shown = true};
-    nal_walk walk = walk_nals(p, data, size);
+    lri_nal_walk walk = lri_walk_nals(p, data, size);
     const uint8_t *nal;
     size_t length;
     bool slices = false;
-    while (next_nal(&walk, &nal, &length)) {
+    while (lri_next_nal(&walk, &nal, &length)) {
         unsigned type = nal[0] & 31u;
         if (type == 6 && has_exact_recovery(nal, length)) kind.entry = LRI_ENTRY_OPEN;
         if (type != 1 && type != 2 && type != 5) continue;
@@ -131,10 +126,10 @@ static lri_picture_kind look_h264(const AVCodecParameters *p, const uint8_t *dat
 static lri_picture_kind look_hevc(const AVCodecParameters *p, const uint8_t *data, size_t size)
 {
     lri_picture_kind kind = {.shown = true, .reference = true};
-    nal_walk walk = walk_nals(p, data, size);
+    lri_nal_walk walk = lri_walk_nals(p, data, size);
     const uint8_t *nal;
     size_t length;
-    while (next_nal(&walk, &nal, &length)) {
+    while (lri_next_nal(&walk, &nal, &length)) {
         unsigned type = (nal[0] >> 1) & 63u;
         if (type > 31) continue;
         /* IDR: leading pictures can be decoded. BLA and CRA: they may need what came before. */
@@ -157,8 +152,8 @@ static lri_picture_kind look_mpeg2(const uint8_t *data, size_t size, bool key)
         .entry = key ? LRI_ENTRY_OPEN : LRI_ENTRY_NONE, .shown = true, .reference = true};
     const uint8_t *end = data + size;
     bool closed = false;
-    for (const uint8_t *at = find_start_code(data, end); end - at >= 8;
-         at = find_start_code(at + 3, end)) {
+    for (const uint8_t *at = lri_find_start_code(data, end); end - at >= 8;
+         at = lri_find_start_code(at + 3, end)) {
         if (at[3] == 0xB8) closed = (at[7] & 0x40) != 0;
         if (at[3] != 0x00) continue;
         kind.type = "\0IPB\0\0\0\0"[(at[5] >> 3) & 7];
@@ -173,7 +168,7 @@ static lri_picture_kind look_mpeg2(const uint8_t *data, size_t size, bool key)
 /* The next picture header (VOP) at or after `at`: its type, 0 at the end. */
 static char next_vop(const uint8_t **at, const uint8_t *end)
 {
-    for (*at = find_start_code(*at, end); end - *at >= 5; *at = find_start_code(*at + 3, end)) {
+    for (*at = lri_find_start_code(*at, end); end - *at >= 5; *at = lri_find_start_code(*at + 3, end)) {
         if ((*at)[3] != 0xB6) continue;
         char type = "IPBP"[(*at)[4] >> 6]; /* the last is a sprite, which is like P */
         *at += 4;

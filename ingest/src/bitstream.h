@@ -26,4 +26,18 @@ typedef struct lri_picture_kind {
 lri_picture_kind lri_picture_look(const AVCodecParameters *parameters, const uint8_t *data,
                                   size_t size, bool key);
 
+/* A hash of what a packet says of the size and format of the pictures from it on; 0 where it says nothing.
+ * Whether another hash means another size, decoding tells. */
+uint64_t lri_shape_of(const AVCodecParameters *parameters, const AVPacket *packet);
+
+/* The next NAL unit of a packet, whether they follow start codes or lengths. */
+typedef struct lri_nal_walk {
+    const uint8_t *at, *end;
+    unsigned length_bytes; /* 0: start codes */
+} lri_nal_walk;
+lri_nal_walk lri_walk_nals(const AVCodecParameters *p, const uint8_t *data, size_t size);
+bool lri_next_nal(lri_nal_walk *walk, const uint8_t **nal, size_t *size);
+/* The next 00 00 01; `end` where there is none. */
+const uint8_t *lri_find_start_code(const uint8_t *at, const uint8_t *end);
+
 #endif

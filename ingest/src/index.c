@@ -132,6 +132,8 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     if (flags & (LRI_OPEN | LRI_CLOSED)) video->n_entries++;
     st = lri_video_note_order(recording, stream, packet, err);
     if (st != LR_OK) return st;
+    st = lri_video_note_shape(video, stream, packet, err);
+    if (st != LR_OK) return st;
     if (packet->duration > 0) video->typical = packet->duration;
     int64_t end;
     if ((flags & LRI_SHOWN) && packet->pts != AV_NOPTS_VALUE && packet->duration > 0 &&

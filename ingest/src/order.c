@@ -71,6 +71,7 @@ void lri_video_index_free(lri_video_index *video)
     lr_free(video->packets);
     lr_free(video->shown);
     lr_free(video->entry);
+    lr_free(video->places);
     memset(video, 0, sizeof *video);
     video->stream = -1;
 }

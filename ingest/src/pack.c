@@ -19,7 +19,7 @@ typedef struct packed_array {
     size_t count, size;
 } packed_array;
 
-enum { N_ARRAYS = 7 };
+enum { N_ARRAYS = 8 };
 
 static void list_arrays(lr_recording *r, packed_array arrays[N_ARRAYS])
 {
@@ -31,6 +31,7 @@ static void list_arrays(lr_recording *r, packed_array arrays[N_ARRAYS])
         {(void **)&r->audio.runs, r->audio.n_runs, sizeof *r->audio.runs},
         {(void **)&r->damage, r->n_damage, sizeof *r->damage},
         {(void **)&r->gaps, r->n_gaps, sizeof *r->gaps},
+        {(void **)&r->kinds, r->timeline.video.n_kinds, sizeof *r->kinds},
     };
     memcpy(arrays, all, sizeof all);
 }
@@ -93,6 +94,9 @@ static void forget_pointers(lr_recording *r)
     r->damage = NULL;
     r->warnings = NULL;
     r->gaps = NULL;
+    r->kinds = NULL;
+    r->video.places = NULL;
+    r->timeline.video.kinds = NULL;
     r->timeline.damage = NULL;
     r->timeline.warnings = NULL;
     r->timeline.audio.gaps = NULL;
@@ -190,6 +194,8 @@ lr_status lr_recording_unpack(lr_recording **out, const void *bytes, size_t coun
     r->audio.runs_capacity = r->audio.n_runs;
     r->damage_capacity = r->n_damage;
     r->gaps_capacity = r->n_gaps;
+    r->kinds_capacity = r->timeline.video.n_kinds;
+    if (r->timeline.video.n_kinds > 0) r->timeline.video.kinds = r->kinds;
     LR_TRY(take_warnings(r, n_warnings, at, end, err));
     r->timeline.path = r->path;
     r->timeline.damage = r->damage;

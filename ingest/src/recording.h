@@ -52,6 +52,9 @@ typedef struct lri_video_index {
     int64_t typical;   /* the last positive duration of a packet, ticks */
     size_t n_entries;  /* packets where decoding can begin */
     /* While the index is made. */
+    uint64_t shape;    /* lri_shape_of the last packet that said anything */
+    uint32_t *places;  /* packets where the pictures may change */
+    size_t n_places, places_capacity;
     char packed; /* the type of the picture that waits to be output */
     AVCodecParserContext *parser; /* of H.264 and HEVC where the container gives no pts */
     AVCodecContext *parser_codec;
@@ -129,6 +132,8 @@ struct lr_recording {
     size_t n_warnings, warnings_capacity;
     lr_time (*gaps)[2];
     size_t n_gaps, gaps_capacity;
+    lr_picture_kind *kinds;
+    size_t kinds_capacity;
 };
 
 /* index.c: one pass over the packets of the chosen streams. */
@@ -141,6 +146,11 @@ lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
 void lri_video_index_free(lri_video_index *video);
 /* order.c: pts for packets without, the constant rate, the sorted list of shown pictures. */
 lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
+/* changes.c: notes where the pictures may change, packet by packet; then, with the timeline, finds where they do. */
+#define LRI_MOST_CHANGES 64
+lr_status lri_video_note_shape(lri_video_index *video, const AVStream *stream, const AVPacket *packet,
+                               lr_error *err);
+lr_status lri_find_changes(lr_recording *recording, lr_error *err);
 /* entry.c: fills video->entry, once pts and flags stand. */
 lr_status lri_video_find_entries(lri_video_index *video, lr_error *err);
 /* sound_index.c: add takes every packet of the stream; place puts the runs on the 16 kHz time line,
@@ -154,6 +164,8 @@ void lri_sound_index_free(lri_audio_index *audio);
 /* timeline.c */
 lr_status lri_recording_warn(lr_recording *recording, lr_error *err, const char *format, ...)
     LR_PRINTF(3, 4);
+/* Upright and displayed size from the coded one; false where it is out of range. */
+bool lri_set_display(lr_video_info *info, AVRational sar, bool transposed);
 /* Opens the recording's file again for a reader; fails when it is no longer the file that was
  * indexed. */
 lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source, lr_error *err);

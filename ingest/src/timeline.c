@@ -108,11 +108,11 @@ static lri_moment end_of_video(const lr_recording *recording)
 /* Sizes of pixels beyond this are mistakes. */
 #define MOST_SAR 64
 
-static void set_sar(lr_video_info *info, AVRational sar)
+static lr_rational sar_of(AVRational sar)
 {
-    info->sar = (lr_rational){1, 1};
     if (sar.num > 0 && sar.den > 0 && sar.num / sar.den < MOST_SAR && sar.den / sar.num < MOST_SAR)
-        info->sar = (lr_rational){sar.num, sar.den};
+        return (lr_rational){sar.num, sar.den};
+    return (lr_rational){1, 1};
 }
 
 /* What the container says of a stream; NULL where it is not there or shorter than `least` bytes. */
@@ -160,20 +160,18 @@ static int peak_of(const AVStream *stream, const AVFrame *frame)
 }
 
 /* The short axis of a pixel is widened, to the nearest pixel. */
-static lr_status set_display(const lr_recording *recording, lr_video_info *info, bool transposed,
-                             lr_error *err)
+bool lri_set_display(lr_video_info *info, AVRational sar, bool transposed)
 {
     int64_t w = info->coded_width, h = info->coded_height;
+    info->sar = sar_of(sar);
     if (info->sar.num > info->sar.den) w = lr_rescale(w, info->sar.num, info->sar.den);
     else h = lr_rescale(h, info->sar.den, info->sar.num);
-    if (w > INT32_MAX / 4 || h > INT32_MAX / 4)
-        return lr_fail(err, LR_E_UNSUPPORTED, "%s: pictures of %lld x %lld pixels", recording->path,
-                       (long long)w, (long long)h);
+    if (w > INT32_MAX / 4 || h > INT32_MAX / 4) return false;
     info->width = transposed ? info->coded_height : info->coded_width;
     info->height = transposed ? info->coded_width : info->coded_height;
     info->display_width = (int)(transposed ? h : w);
     info->display_height = (int)(transposed ? w : h);
-    return LR_OK;
+    return true;
 }
 
 /* Colour that comes out other than it was meant. */
@@ -202,8 +200,6 @@ static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder,
     lr_status st = LR_OK;
     info->coded_width = frame->width;
     info->coded_height = frame->height;
-    set_sar(info, av_guess_sample_aspect_ratio(decoder->source.format, stream,
-                                               decoder->frame));
     info->interlaced = lri_is_interlaced(frame);
     recording->hdr_peak = peak_of(stream, frame);
     LR_TRY(warn_of_colour(recording, frame, err));
@@ -216,7 +212,10 @@ static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder,
                                                       "nearest is taken"));
     }
     info->rotation = lri_orientation_degrees(recording->orientation, &info->flipped);
-    st = set_display(recording, info, recording->orientation.transposed, err);
+    AVRational sar = av_guess_sample_aspect_ratio(decoder->source.format, stream, decoder->frame);
+    if (!lri_set_display(info, sar, recording->orientation.transposed))
+        st = lr_fail(err, LR_E_UNSUPPORTED, "%s: pictures of %d x %d pixels, of %d:%d", recording->path,
+                     frame->width, frame->height, sar.num, sar.den);
 done:
     return st;
 }
@@ -408,6 +407,7 @@ static lr_status build_timeline(lr_recording *recording, lr_error *err)
     t->has_video = recording->video.stream >= 0;
     t->has_audio = recording->audio.stream >= 0;
     if (t->has_video) LR_TRY(set_grid(recording, err));
+    if (t->has_video) LR_TRY(lri_find_changes(recording, err));
     if (t->has_audio) LR_TRY(set_sound(recording, err));
     t->video.n_coded = (int64_t)recording->video.n_shown;
     t->video.n_keyframes = (int64_t)recording->video.n_entries;
@@ -494,6 +494,7 @@ void lr_recording_close(lr_recording *recording)
     for (size_t i = 0; i < recording->n_warnings; i++) lr_free(recording->warnings[i]);
     lr_free(recording->warnings);
     lr_free(recording->gaps);
+    lr_free(recording->kinds);
     lr_free(recording->path);
     lr_free(recording);
 }

@@ -180,6 +180,27 @@ static json_t *dims_json(const lr_model_info *info) {
     return all;
 }
 
+/* The sizes by time, where the pictures change. */
+static json_t *sizes_json(const lr_video_info *v) {
+    json_t *all = json_array();
+    for (size_t i = 0; all && i < v->n_kinds; i++) {
+        const lr_picture_kind *k = &v->kinds[i];
+        json_t *one = json_pack("{s:f, s:[i, i], s:s}", "from_s", lr_time_seconds(k->from), "size", k->width,
+                                k->height, "format", k->format);
+        if (json_array_append_new(all, one) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+/* Adds to the manifest what only some recordings have. */
+static bool add_sizes(json_t *root, const lr_video_info *v) {
+    if (v->n_kinds == 0) return true;
+    return json_object_set_new(json_object_get(root, "recording"), "sizes", sizes_json(v)) == 0;
+}
+
 lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
     const lr_timeline *line = job->timeline;
     const lr_model_info *info = lr_model_info_of(job->model);
@@ -200,7 +221,9 @@ lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
         "timings", "index", job->seconds_index, "towers", job->seconds_towers, "backbone",
         job->seconds_backbone, "write", job->seconds_write,
         "memory", "peak_bytes", (json_int_t)r->peak_bytes);
-    lr_status st = lr_json_text(root, JSON_INDENT(2), json, err);
+    lr_status st = root && !add_sizes(root, &line->video)
+                       ? lr_fail(err, LR_E_NOMEM, "out of memory: the manifest")
+                       : lr_json_text(root, JSON_INDENT(2), json, err);
     json_decref(root);
     return st;
 }

@@ -112,6 +112,18 @@ check 0 "a set of it" "$LONGREEL" encode pq.mp4 -m "$fixtures/regular" -o sets
 jq -e '.warnings | map(select(contains("(PQ)"))) | length == 1' sets/pq.mp4/manifest.json >/dev/null ||
     fail "the manifest does not tell of PQ"
 
+# ------------------------------------------------------------------ changes
+ts=(-c:v libx264 -preset veryfast -muxdelay 0 -muxpreload 0)
+ff -f lavfi -i testsrc2=size=160x120:rate=10:duration=3 "${ts[@]}" -output_ts_offset 10 first.ts
+ff -f lavfi -i testsrc2=size=320x180:rate=10:duration=3 "${ts[@]}" -output_ts_offset 13 second.ts
+cat first.ts second.ts >change.ts
+check 0 "another size from three seconds on" "$LONGREEL" inspect change.ts --json --index-only
+json '.status == "ok" and .video.width == 160 and .video.sizes == [{"from_s": 0, "size": [160, 120],
+    "format": "yuv420p"}, {"from_s": 3, "size": [320, 180], "format": "yuv420p"}]'
+check 0 "a set of it" "$LONGREEL" encode change.ts -m "$fixtures/regular" -o sets
+jq -e '.recording.sizes | length == 2' sets/change.ts/manifest.json >/dev/null || fail "the manifest has no sizes"
+check 0 "verify" "$LONGREEL" verify sets/change.ts
+
 # ------------------------------------------------------------------ two fields a picture
 bwdif=bwdif=mode=send_frame:parity=auto:deint=interlaced
 # fields FILE ORDER [OPTION...]: ORDER top or bottom

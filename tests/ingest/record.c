@@ -327,3 +327,45 @@ void lrm_without_packets(const char *path, const char *from, const char *muxer, 
     avformat_free_context(out);
     avformat_close_input(&in);
 }
+
+static void copy_packets(AVFormatContext *out, const char *from, int64_t ms)
+{
+    AVFormatContext *in = NULL;
+    AVPacket *packet = have(av_packet_alloc(), "a packet");
+    ok(avformat_open_input(&in, from, NULL, NULL), from);
+    ok(avformat_find_stream_info(in, NULL), from);
+    if (out->nb_streams == 0) {
+        AVStream *s = have(avformat_new_stream(out, NULL), "a stream");
+        ok(avcodec_parameters_copy(s->codecpar, in->streams[0]->codecpar), "parameters");
+        s->codecpar->codec_tag = 0;
+        s->time_base = in->streams[0]->time_base;
+        ok(avformat_write_header(out, NULL), out->url);
+    }
+    const AVStream *to = out->streams[0];
+    int64_t first = AV_NOPTS_VALUE;
+    while (av_read_frame(in, packet) >= 0) {
+        av_packet_rescale_ts(packet, in->streams[0]->time_base, to->time_base);
+        if (first == AV_NOPTS_VALUE) first = packet->dts;
+        int64_t shift = av_rescale_q(ms, (AVRational){1, 1000}, to->time_base) - first;
+        packet->pts += shift;
+        packet->dts += shift;
+        packet->stream_index = 0;
+        packet->pos = -1;
+        ok(av_interleaved_write_frame(out, packet), "writing");
+        av_packet_unref(packet);
+    }
+    av_packet_free(&packet);
+    avformat_close_input(&in);
+}
+
+void lrm_join(const char *path, const char *first, const char *second, const char *muxer)
+{
+    AVFormatContext *out = NULL;
+    ok(avformat_alloc_output_context2(&out, NULL, muxer, path), muxer);
+    ok(avio_open(&out->pb, path, AVIO_FLAG_WRITE), path);
+    copy_packets(out, first, 0);
+    copy_packets(out, second, 2000);
+    ok(av_write_trailer(out), path);
+    avio_closep(&out->pb);
+    avformat_free_context(out);
+}

@@ -54,6 +54,9 @@ void lrm_record(const char *path, const char *muxer, const lrm_film *film, const
 void lrm_without_packets(const char *path, const char *from, const char *muxer, int stream,
                          int64_t first, int64_t end);
 
+/* The pictures of one file behind those of the other, two seconds later, their packets as they are. */
+void lrm_join(const char *path, const char *first, const char *second, const char *muxer);
+
 /* The mean luma that grey RGB stands for: the inverse of limited-range conversion, over the right three
  * quarters of the picture. */
 double lrm_luma(const lr_frame *frame);

@@ -311,6 +311,13 @@ static void check_change(int width, int height, enum AVPixelFormat format)
     const lr_video_info *info = &lr_recording_timeline(recording)->video;
     assert_int_equal(info->width, 96);
     assert_int_equal(info->n_frames, 60);
+    assert_int_equal(info->n_kinds, 2);
+    assert_int_equal(info->kinds[0].from, 0);
+    assert_int_equal(info->kinds[0].width, 96);
+    assert_int_equal(info->kinds[1].from, 3 * LR_TIME_SECOND);
+    assert_int_equal(info->kinds[1].width, width);
+    assert_int_equal(info->kinds[1].height, height);
+    assert_string_equal(info->kinds[1].format, av_get_pix_fmt_name(format));
     lrm_read_frames(recording, 0, 60, &all);
     for (int64_t k = 0; k < 60; k++) {
         double want = k < 30 ? 40 + 2.0 * (double)k : 100 + 2.0 * (double)(k - 30);
@@ -332,6 +339,56 @@ static void test_later_sizes_and_formats_are_fitted_to_the_first(void **state)
     check_change(160, 120, AV_PIX_FMT_YUV420P);
     check_change(64, 96, AV_PIX_FMT_YUV420P);
     check_change(96, 64, AV_PIX_FMT_YUV422P10LE);
+}
+
+/* Every codec that says inside the stream what its pictures are. Packets of the second film follow those of the
+ * first, as they are, in one file. */
+static void check_noticed(const char *encoder, enum AVPixelFormat format, const char *muxer, const char *options)
+{
+    lrm_film film = {.encoder = encoder,
+                     .format = format,
+                     .width = 96,
+                     .height = 64,
+                     .frames = 20,
+                     .rate = {10, 1},
+                     .gop = 5,
+                     .luma = 40,
+                     .step = 2,
+                     .options = options};
+    char *first = lrt_path(dir, "first"), *second = lrt_path(dir, "second"), *path = lrt_path(dir, "both");
+    lrm_record(first, muxer, &film, NULL);
+    film.width = 160;
+    film.height = 48;
+    lrm_record(second, muxer, &film, NULL);
+    lrm_join(path, first, second, muxer);
+    lr_recording *recording = lrm_open(path, NULL);
+    const lr_video_info *info = &lr_recording_timeline(recording)->video;
+    if (info->n_kinds != 2) fail_msg("%s: %zu kinds of pictures", encoder, info->n_kinds);
+    assert_int_equal(info->kinds[1].from, 2 * LR_TIME_SECOND);
+    assert_int_equal(info->kinds[1].width, 160);
+    assert_int_equal(info->kinds[1].height, 48);
+    lr_recording_close(recording);
+    recording = lrm_open(first, NULL);
+    assert_int_equal(lr_recording_timeline(recording)->video.n_kinds, 0);
+    lr_recording_close(recording);
+    free(first);
+    free(second);
+    free(path);
+}
+
+static void test_a_change_of_size_is_noticed_in_every_codec(void **state)
+{
+    (void)state;
+    check_noticed("mpeg2video", AV_PIX_FMT_YUV420P, "mpegts", NULL);
+    check_noticed("mpeg4", AV_PIX_FMT_YUV420P, "mpegts", NULL);
+    check_noticed("libx264", AV_PIX_FMT_YUV420P, "mpegts", "preset=veryfast");
+    check_noticed("libx265", AV_PIX_FMT_YUV420P, "mpegts",
+                  "preset=ultrafast;x265-params=pools=1:frame-threads=1:log-level=0");
+    check_noticed("libvpx", AV_PIX_FMT_YUV420P, "webm", "deadline=realtime");
+    check_noticed("libvpx-vp9", AV_PIX_FMT_YUV420P, "webm", "deadline=realtime;cpu-used=8");
+    check_noticed("mjpeg", AV_PIX_FMT_YUVJ420P, "matroska", NULL);
+    check_noticed("prores_ks", AV_PIX_FMT_YUV422P10LE, "mov", NULL);
+    check_noticed("png", AV_PIX_FMT_RGB24, "matroska", NULL);
 }
 
 /* Two broadcasts in one file, each with a clock of its own: one timeline, picture and sound together. */
@@ -466,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_formats_and_odd_sizes_are_libswscales),
         cmocka_unit_test(test_transparent_pixels_stand_on_black),
         cmocka_unit_test(test_later_sizes_and_formats_are_fitted_to_the_first),
+        cmocka_unit_test(test_a_change_of_size_is_noticed_in_every_codec),
         cmocka_unit_test(test_a_clock_that_is_set_anew_goes_on),
         cmocka_unit_test(test_a_still_picture_is_one_frame),
         cmocka_unit_test(test_a_file_is_known_by_its_content),

@@ -35,6 +35,13 @@ typedef struct lr_ingest_options {
 
 lr_ingest_options lr_ingest_defaults(void);
 
+/* What the pictures are from a time on. */
+typedef struct lr_picture_kind {
+    lr_time from;
+    int width, height; /* as a person sees them */
+    char format[32];   /* libav's name of the pixel format */
+} lr_picture_kind;
+
 typedef struct lr_video_info {
     char codec[32];
     int coded_width, coded_height;     /* of the first shown frame, before rotation */
@@ -49,6 +56,8 @@ typedef struct lr_video_info {
     int64_t n_coded;                   /* frames shown, in the file */
     int64_t n_keyframes;
     lr_time start, end;
+    size_t n_kinds;    /* 0: all are alike; else two or more: later ones are fitted to the first */
+    const lr_picture_kind *kinds;
 } lr_video_info;
 
 typedef struct lr_audio_info {
