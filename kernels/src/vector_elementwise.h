@@ -22,6 +22,20 @@ static void rope_half(float *x, size_t ldx, size_t head, size_t n_heads, const f
             });
 }
 
+/* Vectors begin at even values, so that no pair is parted. */
+static void rope_pairs(float *x, size_t ldx, size_t head, size_t n_heads, const float *cos,
+                       const float *sin, size_t rows, size_t dim)
+{
+    for (size_t r = 0; r < rows; r++, x += ldx, cos += dim, sin += dim)
+        BY_VECTORS(
+            dim, vec c = vec_get(cos + i, lanes), s = vec_get(sin + i, lanes);
+            for (size_t h = 0; h < n_heads; h++) {
+                vec u = vec_get(x + h * head + i, lanes);
+                vec turned = vec_add(vec_mul(u, c), vec_mul(vec_swap_pairs(u), s));
+                vec_put(x + h * head + i, turned, lanes);
+            });
+}
+
 static void gelu_tanh_mul(float *y, size_t ldy, const float *gate, size_t ldg, const float *up,
                           size_t ldu, size_t rows, size_t dim)
 {

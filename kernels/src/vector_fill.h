@@ -13,6 +13,7 @@ static void fill_vector_kernels(lr_kernels *table)
     table->rms_norm_add = rms_norm_add;
     table->layer_norm = layer_norm;
     table->rope_half = rope_half;
+    table->rope_pairs = rope_pairs;
     table->gelu_tanh_mul = gelu_tanh_mul;
     table->gelu_erf = gelu_erf;
     table->silu = silu;

@@ -79,6 +79,7 @@ extern const size_t check_n_norm_slots, check_n_activation_slots, check_n_elemen
 void test_activations_hold_their_bound_at_every_magnitude(void **state);
 void test_activations_keep_infinities_and_nans(void **state);
 void test_rope_half_turns_each_head(void **state);
+void test_rope_pairs_turns_each_value_by_its_own_angle(void **state);
 void test_sum_rows_adds_in_ascending_order(void **state);
 void test_dot_is_within_its_bound(void **state);
 void test_clamp_and_relu_keep_nans_and_signs_of_zero(void **state);

@@ -221,6 +221,67 @@ void test_rope_half_turns_each_head(void **state)
         check_rope_case(&cases[i], &random);
 }
 
+/* ------------------------------------------------------------------ rope_pairs */
+
+/* Two products and their sum, each rounded once. */
+static void check_turned_pairs(const rope_case *c, const float *before, const float *after,
+                               const float *cos_row, const float *sin_row)
+{
+    for (size_t h = 0; h < c->n_heads; h++)
+        for (size_t j = 0; j < c->head; j++) {
+            const float *x = before + h * c->head, *y = after + h * c->head;
+            if (j >= c->dim) {
+                check_same_bits("rope_pairs beyond dim", x + j, y + j, 1);
+                continue;
+            }
+            double u = x[j] * (double)cos_row[j], v = x[j ^ 1] * (double)sin_row[j];
+            assert_true(fabs(y[j] - (u + v)) <= (fabs(u) + fabs(v) + fabs(u + v)) * U * 1.01);
+        }
+}
+
+static void check_pairs_case(const rope_case *c, lrt_random *random)
+{
+    const lr_kernels *tables[CHECK_MOST_TABLES];
+    size_t n_tables = check_tables(tables);
+    size_t floats = (c->rows - 1) * c->ldx + c->n_heads * c->head;
+    float *x = guarded_normal(random, floats, 1), *y = lrt_guarded(floats);
+    float *scalar = lrt_guarded(floats), *alone = lrt_guarded(c->n_heads * c->head + 1);
+    float *cosines = guarded_normal(random, c->rows * c->dim, 1);
+    float *sines = guarded_normal(random, c->rows * c->dim, 1);
+    for (size_t t = 0; t < n_tables; t++) {
+        memcpy(y, x, floats * sizeof(*x));
+        tables[t]->rope_pairs(y, c->ldx, c->head, c->n_heads, cosines, sines, c->rows, c->dim);
+        if (t == 0) memcpy(scalar, y, floats * sizeof(*x));
+        check_same_bits("rope_pairs", scalar, y, floats);
+        for (size_t r = 0; r < c->rows; r++) {
+            const float *cos_row = cosines + r * c->dim, *sin_row = sines + r * c->dim;
+            check_turned_pairs(c, x + r * c->ldx, y + r * c->ldx, cos_row, sin_row);
+            memcpy(alone, x + r * c->ldx, c->n_heads * c->head * sizeof(*x));
+            tables[t]->rope_pairs(alone, c->ldx, c->head, c->n_heads, cos_row, sin_row, 1, c->dim);
+            check_same_bits("rope_pairs", y + r * c->ldx, alone, c->n_heads * c->head);
+            for (size_t i = c->n_heads * c->head; r + 1 < c->rows && i < c->ldx; i++)
+                check_same_bits("rope_pairs between rows", x + r * c->ldx + i, y + r * c->ldx + i, 1);
+        }
+    }
+    float *blocks[] = {x, y, scalar, alone, cosines, sines};
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(*blocks); i++)
+        lrt_guarded_free(blocks[i]);
+}
+
+void test_rope_pairs_turns_each_value_by_its_own_angle(void **state)
+{
+    (void)state;
+    static const rope_case cases[] = {
+        {1, 1, 2, 2, 2},      {3, 2, 6, 6, 13},     {5, 3, 16, 12, 48},  {2, 4, 64, 60, 300},
+        {7, 1, 34, 30, 34},   {4, 16, 64, 60, 1024}, {3, 4, 80, 78, 333}, {2, 5, 130, 126, 651},
+        {3, 2, 512, 510, 1024}, {2, 3, 20, 18, 60},  {2, 3, 28, 24, 84},
+    };
+    lrt_random random;
+    lrt_random_init(&random, 23);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        check_pairs_case(&cases[i], &random);
+}
+
 /* ------------------------------------------------------------------ sum_rows, dot */
 
 void test_sum_rows_adds_in_ascending_order(void **state)

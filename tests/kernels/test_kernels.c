@@ -57,6 +57,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_elementwise_slots_round_as_the_scalar_reference),
         cmocka_unit_test(test_clamp_and_relu_keep_nans_and_signs_of_zero),
         cmocka_unit_test(test_rope_half_turns_each_head),
+        cmocka_unit_test(test_rope_pairs_turns_each_value_by_its_own_angle),
         cmocka_unit_test(test_sum_rows_adds_in_ascending_order),
         cmocka_unit_test(test_dot_is_within_its_bound),
         cmocka_unit_test(test_every_bf16_value_converts),

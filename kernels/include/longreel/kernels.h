@@ -99,6 +99,11 @@ typedef struct lr_kernels {
      * pairs (j, j + dim/2) by cos[row, j], sin[row, j] ([rows, dim/2]). In place. */
     void (*rope_half)(float *x, size_t ldx, size_t head, size_t n_heads, const float *cos,
                       const float *sin, size_t rows, size_t dim);
+    /* Neighbouring values in pairs, each of a pair by its own angle (V-JEPA 2): for each head of each row
+     * x[e] = x[e] cos[row, e] + x[e ^ 1] sin[row, e], e < dim, even; cos, sin [rows, dim], the sign of
+     * sin being the caller's. In place; values from dim on stay. */
+    void (*rope_pairs)(float *x, size_t ldx, size_t head, size_t n_heads, const float *cos,
+                       const float *sin, size_t rows, size_t dim);
     /* y = gelu_tanh(gate) * up, element by element; y may be gate or up. */
     void (*gelu_tanh_mul)(float *y, size_t ldy, const float *gate, size_t ldg, const float *up,
                           size_t ldu, size_t rows, size_t dim);

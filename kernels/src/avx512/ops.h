@@ -15,6 +15,12 @@ SIMD vec vec_div(vec a, vec b)
     return _mm512_div_ps(a, b);
 }
 
+/* Lanes 2i and 2i + 1 change places. */
+SIMD vec vec_swap_pairs(vec a)
+{
+    return _mm512_permute_ps(a, 0xb1);
+}
+
 SIMD vec vec_abs(vec a)
 {
     return _mm512_abs_ps(a);

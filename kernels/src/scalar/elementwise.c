@@ -17,6 +17,18 @@ void lr_scalar_rope_half(float *x, size_t ldx, size_t head, size_t n_heads, cons
         }
 }
 
+void lr_scalar_rope_pairs(float *x, size_t ldx, size_t head, size_t n_heads, const float *cos,
+                          const float *sin, size_t rows, size_t dim)
+{
+    for (size_t r = 0; r < rows; r++, x += ldx, cos += dim, sin += dim)
+        for (size_t h = 0; h < n_heads; h++)
+            for (size_t e = 0; e + 1 < dim; e += 2) {
+                float *pair = x + h * head + e, u = pair[0], v = pair[1];
+                pair[0] = u * cos[e] + v * sin[e];
+                pair[1] = v * cos[e + 1] + u * sin[e + 1];
+            }
+}
+
 /* A NaN stays a NaN in clamp and relu. */
 void lr_scalar_clamp(float *y, const float *x, float lo, float hi, size_t n)
 {

@@ -8,6 +8,7 @@ void lr_fill_scalar(lr_kernels *table)
     table->rms_norm_add = lr_scalar_rms_norm_add;
     table->layer_norm = lr_scalar_layer_norm;
     table->rope_half = lr_scalar_rope_half;
+    table->rope_pairs = lr_scalar_rope_pairs;
     table->gelu_tanh_mul = lr_scalar_gelu_tanh_mul;
     table->gelu_erf = lr_scalar_gelu_erf;
     table->silu = lr_scalar_silu;

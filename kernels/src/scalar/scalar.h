@@ -24,6 +24,8 @@ void lr_scalar_glu(float *y, size_t ldy, const float *a, const float *b, size_t 
 /* elementwise.c */
 void lr_scalar_rope_half(float *x, size_t ldx, size_t head, size_t n_heads, const float *cos,
                          const float *sin, size_t rows, size_t dim);
+void lr_scalar_rope_pairs(float *x, size_t ldx, size_t head, size_t n_heads, const float *cos,
+                          const float *sin, size_t rows, size_t dim);
 void lr_scalar_clamp(float *y, const float *x, float lo, float hi, size_t n);
 void lr_scalar_relu(float *y, const float *x, size_t n);
 void lr_scalar_add(float *y, const float *a, const float *b, size_t n);
