@@ -34,7 +34,7 @@ typedef struct forward {
     uint64_t first_chunk;
     size_t n_chunks;         /* own */
     bool alone;              /* all keys are here */
-    float *h, *e;            /* [local, D] */
+    float *h, *e;            /* [local, D]; e NULL without a per-layer input */
     lr_tiling tiling;        /* query tiles */
 
     lr_arena arena;
@@ -165,7 +165,7 @@ static void take_all(forward *f, taker *t, lr_comm *comm)
     uint64_t local = f->end - f->first;
     lr_tile_work uncut;
     size_t work_floats = lr_tile_work_cut(f->kernels, backbone, NULL, &uncut);
-    f->e = take(t, local, backbone->hidden * sizeof(float));
+    if (backbone->ple > 0) f->e = take(t, local, backbone->hidden * sizeof(float));
     f->own = take(t, f->n_chunks, sizeof *f->own);
     f->pieces = take(t, count_pieces(f), sizeof *f->pieces);
     for (size_t i = 0; i < f->n_chunks; i++) {
@@ -253,7 +253,7 @@ static lr_status prepare(forward *f, float *x, lr_error *err)
     f->n_pieces = n;
     memset(f->sums, 0, f->threads * sizeof *f->sums);
     f->h = x;
-    if (f->end > f->first)
+    if (f->e && f->end > f->first)
         memcpy(f->e, x, (size_t)(f->end - f->first) * f->backbone->hidden * sizeof *x);
 done:
     return st;
@@ -274,6 +274,7 @@ static lr_tile tile_of(const forward *f, size_t worker, uint64_t first, size_t r
 
 static float *row_of(const forward *f, float *base, uint64_t token)
 {
+    if (!base) return NULL;
     return base + (size_t)(token - f->first) * f->backbone->hidden;
 }
 
@@ -345,7 +346,7 @@ static void tile_body(void *arg, size_t index, size_t worker)
     lr_tile_attend(&tile, &state, f->seen + begin, f->n_seen - begin);
     lr_tile_finish_attention(&tile, &state);
     double t2 = now();
-    lr_tile_rest(&tile, state.o, row_of(f, f->e, first), h);
+    f->backbone->block->rest(&tile, state.o, row_of(f, f->e, first), h);
     f->sums[worker].attention += t2 - t1;
     f->sums[worker].linear += now() - t2 + (t1 - t0);
     f->sums[worker].query_rows += rows;
@@ -379,7 +380,7 @@ static void finish_body(void *arg, size_t index, size_t worker)
     lr_tile tile = tile_of(f, worker, first, rows);
     lr_tile_state state = kept_state(f, first);
     lr_tile_finish_attention(&tile, &state);
-    lr_tile_rest(&tile, state.o, row_of(f, f->e, first), row_of(f, f->h, first));
+    f->backbone->block->rest(&tile, state.o, row_of(f, f->e, first), row_of(f, f->h, first));
     f->sums[worker].linear += now() - start;
     f->sums[worker].query_rows += rows;
 }
@@ -388,11 +389,11 @@ static void final_norm_body(void *arg, size_t index, size_t worker)
 {
     forward *f = arg;
     uint64_t first;
-    size_t rows, width = f->backbone->hidden;
+    size_t rows;
     (void)worker;
     lr_tiling_get(&f->tiling, index, &first, &rows);
     float *h = row_of(f, f->h, first);
-    f->kernels->rms_norm(h, width, h, width, f->backbone->final_norm, rows, width, f->backbone->eps);
+    lr_norm_rows(f->kernels, f->backbone, h, h, f->backbone->final_norm, f->backbone->final_norm_bias, rows);
 }
 
 /* ------------------------------------------------------------------ layers */

@@ -1,24 +1,27 @@
 /* Inside encoder/: a backbone as data. The family fills it; backbone.c runs it with the arithmetic of
- * a tile of rows in backbone_tile.c. */
+ * a tile of rows in backbone_tile.c, and the family's own part of a layer in its block.c. */
 #ifndef LONGREEL_ENCODER_BACKBONE_H
 #define LONGREEL_ENCODER_BACKBONE_H
 
 #include <longreel/encoder.h>
 
-/* One transformer block, `D` wide, with M the width of the MLP and P that of the per-layer input:
- *   h += norm(attention(norm(h))); h += norm(mlp(norm(h))); h += norm(ple(h)); h *= scalar */
+/* One transformer block, `D` wide, with M the width of the MLP and P that of the per-layer input. Common to
+ * all families: norm, q, k and v, attention. The rest is the family's lr_block; what it does not have is
+ * NULL. */
 typedef struct lr_layer {
     lr_mask mask;
     size_t n_heads, n_kv_heads, head_dim; /* query head g uses KV head g / (n_heads / n_kv_heads) */
-    const lr_rope *rope;
+    const lr_rope *rope; /* NULL: nothing is turned */
     const float *input_norm, *post_attention_norm, *pre_mlp_norm, *post_mlp_norm; /* [D] */
+    const float *input_norm_bias, *pre_mlp_norm_bias;                             /* [D] of LayerNorm */
     const float *q_norm, *k_norm;                                                 /* [head_dim] */
     lr_linear *q;       /* [n_heads * head_dim, D] */
     lr_linear *kv;      /* [2 * n_kv_heads * head_dim, D]: K above V */
     lr_linear *o;       /* [D, n_heads * head_dim] */
     const float *q_bias, *kv_bias, *o_bias; /* or NULL */
-    lr_linear *gate_up; /* [2 * M, D] */
+    lr_linear *gate_up; /* [2 * M, D]; [M, D] without a gate */
     lr_linear *down;    /* [D, M] */
+    const float *gate_up_bias, *down_bias; /* or NULL */
     lr_linear *ple;     /* [P, D]: this layer's rows of the projection of the embeddings */
     lr_linear *ple_gate; /* [P, D] */
     lr_linear *ple_out;  /* [D, P] */
@@ -26,14 +29,31 @@ typedef struct lr_layer {
     float scalar;
 } lr_layer;
 
+typedef struct lr_tile lr_tile;
+
+/* What a family does its own way inside a layer, on a tile of rows. */
+typedef enum lr_heads { LR_HEADS_Q, LR_HEADS_K, LR_HEADS_V } lr_heads;
+typedef struct lr_block {
+    /* Norms, positions and scale of the heads x [rows, heads * head_dim] at stride ld, after their linear
+     * layer and before attention. work->norm is free. */
+    void (*heads)(const lr_tile *tile, lr_heads kind, float *x, size_t ld);
+    /* The rest of the layer on h [rows, D], from attention's output heads [rows, n_heads * head_dim] on. e
+     * [rows, D] are the rows' embeddings, NULL unless the backbone has a per-layer input. */
+    void (*rest)(const lr_tile *tile, const float *heads, const float *e, float *h);
+    bool angle_each; /* cos and sin for each value of a head, not for each pair */
+} lr_block;
+
 typedef struct lr_backbone {
+    const lr_block *block;
     size_t n_layers;
     lr_layer *layers;
-    size_t hidden, mlp, ple; /* D, M, P */
+    size_t hidden, mlp, ple; /* D, M, P; P 0: no per-layer input */
+    size_t grid;             /* patches a side of a picture, where positions are (t, row, column) */
+    bool layer_norm;         /* else RMS norms */
     float eps;
     float ple_scale;         /* D^-1/2 */
     const float *ple_norm;   /* [P], one for all layers */
-    const float *final_norm; /* [D] */
+    const float *final_norm, *final_norm_bias; /* [D] */
 } lr_backbone;
 
 /* ------------------------------------------------------------------ one tile of rows */
@@ -50,14 +70,14 @@ size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, 
                         lr_tile_work *work);
 
 /* The rows of a tile: absolute numbers [first, first + rows) of a sequence of n_tokens. */
-typedef struct lr_tile {
+struct lr_tile {
     const lr_kernels *kernels;
     const lr_backbone *backbone;
     const lr_layer *layer;
     const lr_tile_work *work;
     uint64_t first, n_tokens;
     size_t rows;
-} lr_tile;
+};
 
 /* The softmax state of a tile: q, o [rows, n_heads * head_dim], m, l [rows, n_heads]. */
 typedef struct lr_tile_state {
@@ -73,8 +93,13 @@ void lr_tile_queries(const lr_tile *tile, const float *h, const lr_tile_state *s
 /* Chunks of keys in ascending order; those that no row of the tile sees are passed over. */
 void lr_tile_attend(const lr_tile *tile, const lr_tile_state *state,
                     const lr_chunk_header *const *chunks, size_t n_chunks);
-/* Ends the softmax and does the rest of the layer on h; e [rows, D] are the rows' embeddings. */
+/* Ends the softmax: state->o is what the block's rest goes on with. */
 void lr_tile_finish_attention(const lr_tile *tile, const lr_tile_state *state);
-void lr_tile_rest(const lr_tile *tile, const float *heads, const float *e, float *h);
+
+/* For blocks. y = x . W^T + bias, and the backbone's kind of norm over D, on the tile's rows. */
+void lr_tile_linear(const lr_tile *tile, const lr_linear *weight, const float *bias, const float *x,
+                    size_t ldx, float *y);
+void lr_norm_rows(const lr_kernels *kernels, const lr_backbone *backbone, float *y, const float *x,
+                  const float *w, const float *b, size_t rows);
 
 #endif

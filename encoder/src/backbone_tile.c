@@ -10,7 +10,7 @@
 /* ------------------------------------------------------------------ work memory */
 
 typedef struct widths {
-    size_t q, kv, head_dim, heads, attn, linear;
+    size_t q, kv, head_dim, heads, attn, gate_up, linear;
 } widths;
 
 static void raise(size_t *most, size_t value)
@@ -31,8 +31,9 @@ static widths widest(const lr_kernels *kernels, const lr_backbone *backbone)
         raise(&w.heads, layer->n_heads);
         size_t rows = LR_ROW_TILE * (layer->n_heads / layer->n_kv_heads);
         raise(&w.attn, kernels->attn_scratch(rows, layer->head_dim));
+        raise(&w.gate_up, lr_linear_n(layer->gate_up));
         for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
-            raise(&w.linear, kernels->linear_scratch(linears[j], LR_ROW_TILE));
+            if (linears[j]) raise(&w.linear, kernels->linear_scratch(linears[j], LR_ROW_TILE));
     }
     return w;
 }
@@ -43,7 +44,8 @@ size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, 
     const size_t rows = LR_ROW_TILE, words = sizeof(uint64_t) / sizeof(float);
     widths w = widest(kernels, backbone);
     lr_cutter cutter = {.base = base};
-    size_t wide = w.q > 2 * backbone->mlp ? w.q : 2 * backbone->mlp;
+    size_t wide = w.q > w.gate_up ? w.q : w.gate_up;
+    size_t angles = backbone->block->angle_each ? w.head_dim : w.head_dim / 2;
     work->norm = lr_cut(&cutter, rows * backbone->hidden);
     work->wide = lr_cut(&cutter, rows * wide);
     work->heads = lr_cut(&cutter, rows * w.q);
@@ -51,8 +53,8 @@ size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, 
     work->update = lr_cut(&cutter, rows * backbone->hidden);
     work->ple = lr_cut(&cutter, rows * backbone->ple);
     work->gate = lr_cut(&cutter, rows * backbone->ple);
-    work->cos = lr_cut(&cutter, rows * w.head_dim / 2);
-    work->sin = lr_cut(&cutter, rows * w.head_dim / 2);
+    work->cos = lr_cut(&cutter, rows * angles);
+    work->sin = lr_cut(&cutter, rows * angles);
     work->m = lr_cut(&cutter, rows * w.heads);
     work->l = lr_cut(&cutter, rows * w.heads);
     work->attn = lr_cut(&cutter, w.attn);
@@ -64,35 +66,27 @@ size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, 
 
 /* ------------------------------------------------------------------ keys and values */
 
-static void linear(const lr_tile *tile, const lr_linear *weight, const float *bias, const float *x,
-                   size_t ldx, float *y)
+void lr_tile_linear(const lr_tile *tile, const lr_linear *weight, const float *bias, const float *x,
+                    size_t ldx, float *y)
 {
     tile->kernels->linear_run(weight, y, lr_linear_n(weight), x, ldx, tile->rows, tile->first, bias,
                               tile->work->linear);
 }
 
+void lr_norm_rows(const lr_kernels *kernels, const lr_backbone *backbone, float *y, const float *x,
+                  const float *w, const float *b, size_t rows)
+{
+    size_t width = backbone->hidden;
+    if (backbone->layer_norm)
+        kernels->layer_norm(y, width, x, width, w, b, rows, width, backbone->eps);
+    else
+        kernels->rms_norm(y, width, x, width, w, rows, width, backbone->eps);
+}
+
 static void norm_input(const lr_tile *tile, const float *h)
 {
-    size_t width = tile->backbone->hidden;
-    tile->kernels->rms_norm(tile->work->norm, width, h, width, tile->layer->input_norm, tile->rows,
-                            width, tile->backbone->eps);
-}
-
-/* Norm of each head of the rows [rows, n_heads * head_dim] at stride ld; w NULL: without gain. */
-static void norm_heads(const lr_tile *tile, float *x, size_t ld, size_t n_heads, const float *w)
-{
-    size_t head_dim = tile->layer->head_dim;
-    for (size_t g = 0; g < n_heads; g++)
-        tile->kernels->rms_norm(x + g * head_dim, ld, x + g * head_dim, ld, w, tile->rows, head_dim,
-                                tile->backbone->eps);
-}
-
-static void rotate(const lr_tile *tile, float *x, size_t ld, size_t n_heads)
-{
-    const lr_tile_work *work = tile->work;
-    size_t head_dim = tile->layer->head_dim;
-    lr_rope_angles(tile->layer->rope, tile->first, tile->rows, work->cos, work->sin);
-    tile->kernels->rope_half(x, ld, head_dim, n_heads, work->cos, work->sin, tile->rows, head_dim);
+    lr_norm_rows(tile->kernels, tile->backbone, tile->work->norm, h, tile->layer->input_norm,
+                 tile->layer->input_norm_bias, tile->rows);
 }
 
 /* Keys [rows, head_dim] into the chunk's panels from key `at` on. Whole panels go through the kernel;
@@ -130,10 +124,9 @@ void lr_tile_keys_values(const lr_tile *tile, const float *h, lr_chunk_header *c
     float *k = tile->work->kv, *v = k + half;
     size_t at = (size_t)(tile->first - chunk->first_token);
     norm_input(tile, h);
-    linear(tile, layer->kv, layer->kv_bias, tile->work->norm, tile->backbone->hidden, k);
-    norm_heads(tile, k, ld, layer->n_kv_heads, layer->k_norm);
-    rotate(tile, k, ld, layer->n_kv_heads);
-    norm_heads(tile, v, ld, layer->n_kv_heads, NULL);
+    lr_tile_linear(tile, layer->kv, layer->kv_bias, tile->work->norm, tile->backbone->hidden, k);
+    tile->backbone->block->heads(tile, LR_HEADS_K, k, ld);
+    tile->backbone->block->heads(tile, LR_HEADS_V, v, ld);
     for (size_t g = 0; g < layer->n_kv_heads; g++) {
         store_keys(tile, writable(lr_chunk_keys(&shape, chunk, g)), k + g * head_dim, ld, at,
                    (size_t)chunk->n_tokens);
@@ -150,9 +143,8 @@ void lr_tile_queries(const lr_tile *tile, const float *h, const lr_tile_state *s
     const lr_layer *layer = tile->layer;
     size_t width = layer->n_heads * layer->head_dim;
     norm_input(tile, h);
-    linear(tile, layer->q, layer->q_bias, tile->work->norm, tile->backbone->hidden, state->q);
-    norm_heads(tile, state->q, width, layer->n_heads, layer->q_norm);
-    rotate(tile, state->q, width, layer->n_heads);
+    lr_tile_linear(tile, layer->q, layer->q_bias, tile->work->norm, tile->backbone->hidden, state->q);
+    tile->backbone->block->heads(tile, LR_HEADS_Q, state->q, width);
     memset(state->o, 0, tile->rows * width * sizeof *state->o);
     for (size_t i = 0; i < tile->rows * layer->n_heads; i++) {
         state->m[i] = -INFINITY;
@@ -213,54 +205,4 @@ void lr_tile_finish_attention(const lr_tile *tile, const lr_tile_state *state)
         lr_attn attn = head_arguments(tile, state, head);
         tile->kernels->attn_finish(&attn);
     }
-}
-
-/* ------------------------------------------------------------------ the rest of the layer */
-
-static void add_normed(const lr_tile *tile, float *h, const float *update, const float *w)
-{
-    size_t width = tile->backbone->hidden;
-    tile->kernels->rms_norm_add(h, width, update, width, w, tile->rows, width, tile->backbone->eps);
-}
-
-/* h += norm(down(gelu(gate) * up)) of norm(h) */
-static void mlp(const lr_tile *tile, float *h)
-{
-    const lr_layer *layer = tile->layer;
-    const lr_tile_work *work = tile->work;
-    size_t width = tile->backbone->hidden, m = tile->backbone->mlp;
-    tile->kernels->rms_norm(work->norm, width, h, width, layer->pre_mlp_norm, tile->rows, width,
-                            tile->backbone->eps);
-    linear(tile, layer->gate_up, NULL, work->norm, width, work->wide);
-    tile->kernels->gelu_tanh_mul(work->wide, 2 * m, work->wide, 2 * m, work->wide + m, 2 * m,
-                                 tile->rows, m);
-    linear(tile, layer->down, NULL, work->wide, 2 * m, work->update);
-    add_normed(tile, h, work->update, layer->post_mlp_norm);
-}
-
-/* h += norm(out(gelu(gate(h)) * norm(ple(e) * scale))): no norm before the gate */
-static void per_layer_input(const lr_tile *tile, const float *e, float *h)
-{
-    const lr_layer *layer = tile->layer;
-    const lr_tile_work *work = tile->work;
-    size_t width = tile->backbone->hidden, p = tile->backbone->ple;
-    linear(tile, layer->ple, NULL, e, width, work->ple);
-    tile->kernels->scale(work->ple, work->ple, tile->backbone->ple_scale, tile->rows * p);
-    tile->kernels->rms_norm(work->ple, p, work->ple, p, tile->backbone->ple_norm, tile->rows, p,
-                            tile->backbone->eps);
-    linear(tile, layer->ple_gate, NULL, h, width, work->gate);
-    tile->kernels->gelu_tanh_mul(work->gate, p, work->gate, p, work->ple, p, tile->rows, p);
-    linear(tile, layer->ple_out, NULL, work->gate, p, work->update);
-    add_normed(tile, h, work->update, layer->post_ple_norm);
-}
-
-void lr_tile_rest(const lr_tile *tile, const float *heads, const float *e, float *h)
-{
-    const lr_layer *layer = tile->layer;
-    linear(tile, layer->o, layer->o_bias, heads, layer->n_heads * layer->head_dim,
-           tile->work->update);
-    add_normed(tile, h, tile->work->update, layer->post_attention_norm);
-    mlp(tile, h);
-    per_layer_input(tile, e, h);
-    tile->kernels->scale(h, h, layer->scalar, tile->rows * tile->backbone->hidden);
 }

@@ -1,5 +1,5 @@
 /* Inside encoder/: EmbeddingGemma 2. config.c reads text_config, family.c loads the backbone's weights,
- * vision.c and sound.c hold the towers, make.c writes made checkpoints. */
+ * block.c is its part of a layer, vision.c and sound.c hold the towers, make.c writes made checkpoints. */
 #ifndef LONGREEL_ENCODER_EMBEDDINGGEMMA2_H
 #define LONGREEL_ENCODER_EMBEDDINGGEMMA2_H
 
@@ -28,6 +28,8 @@ lr_status eg2_check_processor(const lr_model *model, const char *key, size_t pat
                               lr_error *err);
 extern const lr_vision_ops eg2_vision_ops;
 extern const lr_sound_ops eg2_sound_ops;
+
+extern const lr_block eg2_block;
 
 lr_status eg2_make(const char *directory, lr_made_size size, uint64_t seed, lr_error *err);
 
