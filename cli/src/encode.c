@@ -22,6 +22,11 @@ static const cli_option table[] = {
      .offset = offsetof(encode_options, output)},
     {CLI_SET, "force", 0, NULL, "encode again, and replace sets that are there",
      .offset = offsetof(encode_options, common.encode.force)},
+    {CLI_CLEAR, "no-resume", 0, NULL, "keep nothing of a recording that is under way, and take nothing over; "
+     "without it OUT/.partial/ holds what is done (about 1 GB an hour of recording) until the set is finished, and "
+     "the same command goes on from there", .offset = offsetof(encode_options, common.encode.keep_unfinished)},
+    {CLI_SET, "checkpoint-layers", 0, NULL, "keep the state after each layer that sees the whole sequence, too "
+     "(twice the size of the tokens)", .offset = offsetof(encode_options, common.encode.keep_layers)},
     {CLI_SET, "json", 0, NULL, "report as one JSON document", .offset = offsetof(encode_options, json)},
     {CLI_WORD, "progress", 0, "auto|off|json", "auto: a line on a terminal; json: an object a line on "
      "standard error", .offset = offsetof(encode_options, progress), .words = cli_progress_words},
@@ -51,17 +56,31 @@ static void add_report(batch *b, json_t *one) {
     }
 }
 
+static json_t *reused_json(const lr_encode_result *result) {
+    return json_pack("{s:I, s:I, s:I}", "frames", (json_int_t)result->reused.frames, "sound_tokens",
+                     (json_int_t)result->reused.sound_tokens, "layers", (json_int_t)result->reused.layers);
+}
+
+static void print_reused(const lr_encode_result *result) {
+    const struct lr_reused *r = &result->reused;
+    if (r->frames + r->sound_tokens + r->layers == 0) return;
+    printf("; from an earlier run: %llu frame%s, %llu sound token%s, %llu layer%s", (unsigned long long)r->frames,
+           cli_plural(r->frames), (unsigned long long)r->sound_tokens, cli_plural(r->sound_tokens),
+           (unsigned long long)r->layers, cli_plural(r->layers));
+}
+
 static void report_done(batch *b, const cli_recording *r, const lr_encode_result *result) {
     const char *state = result->skipped ? "skipped" : "saved";
     if (b->options->json) {
-        add_report(b, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:i, s:I}", "path",
+        add_report(b, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:i, s:I, s:o}", "path",
                                 cli_json_text(r->path), "set", cli_json_text(r->set), "status", state,
                                 "tokens", (json_int_t)result->tokens, "frames",
                                 (json_int_t)result->frames, "sound_tokens",
                                 (json_int_t)result->sound_tokens, "segments",
                                 (json_int_t)result->segments, "duration_s", result->duration, "seconds",
                                 result->seconds, "warnings", (json_int_t)result->n_warnings, "ranks",
-                                result->ranks, "peak_bytes", (json_int_t)result->peak_bytes));
+                                result->ranks, "peak_bytes", (json_int_t)result->peak_bytes, "reused",
+                                reused_json(result)));
         return;
     }
     if (cli_is_silent()) return;
@@ -74,6 +93,7 @@ static void report_done(batch *b, const cli_recording *r, const lr_encode_result
                    (unsigned long long)result->segments, cli_plural(result->segments), result->seconds);
         double speed = result->seconds > 0 ? result->duration / result->seconds : 0;
         if (speed > 0) printf(" (%.*fx real time)", speed < 10 ? 1 : 0, speed);
+        print_reused(result);
         putchar('\n');
     }
     fflush(stdout);
@@ -385,6 +405,7 @@ static int run_on_ranks(batch *b, const cli_command *command, encode_options *op
 
 static int run(const cli_command *command, int argc, char **argv) {
     encode_options options = {.common = cli_encode_option_defaults()};
+    options.common.encode.keep_unfinished = true;
     batch b = {.options = &options};
     char **rest = NULL;
     size_t n_rest = 0;
@@ -415,7 +436,8 @@ const cli_command cli_encode = {
             "REC is a file that FFmpeg reads, or @LIST: a file with one name a line (@- reads standard "
             "input). A second recording of the same name becomes OUT/<file name>~2/.\n\nA finished set "
             "is skipped; one made from another recording, model or options is only replaced with "
-            "--force; what is no embedding set never is. A recording that fails does not stop the others. "
+            "--force; what is no embedding set never is. After an interrupt, a crash or a lost rank the same command goes "
+            "on within the recording, with any number of ranks. A recording that fails does not stop the others. "
             "The vectors are the same to the last bit for any number of ranks and threads.\n\nUnder mpirun and srun the processes that were "
             "started share each recording by MPI.",
     .examples = "  longreel encode talk.mp4 -m embeddinggemma-2 -o out\n"

@@ -165,7 +165,7 @@ static const char *advice(lr_status status, bool recording) {
         return recording ? "'longreel inspect FILE' shows what can be read of a recording" : NULL;
     case LR_E_NOMEM: return "fewer --ranks, --context 8192 or a smaller --soft-tokens take less memory";
     case LR_E_INTERRUPTED:
-    case LR_E_PEER: return "the same command again goes on: what is finished is skipped";
+    case LR_E_PEER: return "run the same command again: it goes on from what is done";
     case LR_E_COVERAGE:
     case LR_E_INTERNAL: return "this is a fault of Longreel: please report it with the command line";
     case LR_OK:

@@ -24,6 +24,20 @@ static const char *state_name(lr_set_state state) {
     return "?";
 }
 
+static json_t *stored_json(const lr_set_stored *s) {
+    return json_pack("{s:[I, I], s:[I, I], s:[I, I]}", "frames", (json_int_t)s->frames, (json_int_t)s->of_frames,
+                     "sound_tokens", (json_int_t)s->sound_tokens, (json_int_t)s->of_sound_tokens, "layers",
+                     (json_int_t)s->layers, (json_int_t)s->of_layers);
+}
+
+static void print_stored(const json_t *stored) {
+    json_int_t frames[2], sound[2], layers[2];
+    if (json_unpack((json_t *)stored, "{s:[I, I], s:[I, I], s:[I, I]}", "frames", &frames[0], &frames[1],
+                    "sound_tokens", &sound[0], &sound[1], "layers", &layers[0], &layers[1]) != 0) return;
+    printf(" (stored: %lld of %lld frames, %lld of %lld sound tokens, %lld of %lld layers)", (long long)frames[0],
+           (long long)frames[1], (long long)sound[0], (long long)sound[1], (long long)layers[0], (long long)layers[1]);
+}
+
 /* What there is to say about a finished set; a set that cannot be read gets its error. */
 static json_t *describe(const lr_set_entry *entry) {
     lr_set *set = NULL;
@@ -31,6 +45,7 @@ static json_t *describe(const lr_set_entry *entry) {
     json_t *one = json_pack("{s:o, s:s, s:o}", "path", cli_json_text(entry->path), "state",
                             state_name(entry->state), "error",
                             entry->error ? cli_json_text(entry->error) : json_null());
+    if (entry->has_stored) json_object_set_new(one, "stored", stored_json(&entry->stored));
     if (entry->state != LR_SET_FINISHED) return one;
     if (lr_set_open(&set, entry->path, &err) != LR_OK) {
         json_object_set_new(one, "state", json_string("unreadable"));
@@ -66,6 +81,7 @@ static void print_line(const json_t *one) {
     } else if (error) {
         cli_printf(": %s", error);
     }
+    print_stored(json_object_get(one, "stored"));
     putchar('\n');
 }
 

@@ -465,13 +465,20 @@ static lr_status tap(const forward *f, const char *name, int layer, lr_error *er
     return sink->sink(sink->arg, name, layer, f->first, &rows, err);
 }
 
-static lr_status check_run(const lr_backbone_run *run, lr_error *err)
+static bool is_kept(const forward *f)
+{
+    return f->layer->mask.kind == LR_MASK_FULL || f->layer_index + 1 == f->backbone->n_layers;
+}
+
+static lr_status check_run(const lr_backbone_run *run, size_t n_layers, lr_error *err)
 {
     const lr_partition *partition = run->partition;
     if (run->comm->size != partition->n_ranks)
         return lr_fail(err, LR_E_INTERNAL, "a partition for %d ranks on a communicator of %d",
                        partition->n_ranks, run->comm->size);
     if (partition->n_tokens == 0) return lr_fail(err, LR_E_INTERNAL, "a sequence without tokens");
+    if (run->state.first_layer > n_layers)
+        return lr_fail(err, LR_E_INTERNAL, "%zu layers done of %zu", run->state.first_layer, n_layers);
     return LR_OK;
 }
 
@@ -493,15 +500,18 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
     lr_backbone_stats sum = {0};
     forward f = {.backbone = &model->backbone, .kernels = model->kernels, .run = run};
     atomic_init(&f.tiles_done, 0);
-    LR_TRY(check_run(run, err));
+    LR_TRY(check_run(run, f.backbone->n_layers, err));
     place(&f, run->partition, run->comm->rank, lr_pool_threads(run->worker.pool));
     LR_TRY(prepare(&f, x, err));
     LR_TRY(tap(&f, "embeds", -1, err));
-    for (size_t i = 0; i < f.backbone->n_layers; i++) {
+    const size_t resumed = run->state.first_layer;
+    if (resumed > 0) LR_TRY(run->state.load(run->state.arg, resumed - 1, f.h, err));
+    for (size_t i = resumed; i < f.backbone->n_layers; i++) {
         f.layer_index = i;
         f.layer = &f.backbone->layers[i];
         LR_TRY(run_layer(&f, &sum, err));
         LR_TRY(tap(&f, "layers", (int)i, err));
+        if (run->state.save && is_kept(&f)) LR_TRY(run->state.save(run->state.arg, i, f.h, err));
         report(&f, 0, 1);
     }
     lr_pool_for(run->worker.pool, lr_tiling_count(&f.tiling), final_norm_body, &f);

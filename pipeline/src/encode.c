@@ -125,6 +125,12 @@ static lr_status run_backbone(rank_state *rank, size_t w, const lr_partition *pa
     lr_job *job = rank->job;
     lr_stage_base base = {.store = job->stages, .base = job->layout->windows[w].first};
     lr_backbone_stats stats = {0};
+    lr_layer_keeper keeper;
+    size_t first_layer;
+    lr_layer_keeper_init(&keeper, job, rank->comm, parts, w);
+    lr_status st = lr_layer_keeper_choose(&keeper, &first_layer, err);
+    if (st != LR_OK) return st;
+    rank->work->reused.layers += first_layer;
     lr_backbone_run run = {
         .comm = rank->comm,
         .partition = parts,
@@ -134,8 +140,9 @@ static lr_status run_backbone(rank_state *rank, size_t w, const lr_partition *pa
         .progress = rank->comm->rank == 0 ? backbone_progress : NULL,
         .progress_arg = job,
         .tap = lr_stage_tap_of(&base),
+        .state = lr_layer_keeper_state(&keeper, first_layer),
     };
-    lr_status st = lr_backbone_forward(job->model, &run, x, &stats, err);
+    st = lr_backbone_forward(job->model, &run, x, &stats, err);
     add_stats(&rank->work->backbone, &stats);
     return st;
 }
@@ -261,6 +268,11 @@ static void fill_result(lr_job *job) {
     r->n_warnings = job->timeline->n_warnings + job->n_damage;
     r->duration = lr_time_seconds(job->pooling.end - job->pooling.base);
     r->ranks = job->ranks;
+    r->reused = (struct lr_reused){.layers = r->work[0].reused.layers};
+    for (int i = 0; i < job->ranks; i++) {
+        r->reused.frames += r->work[i].reused.frames;
+        r->reused.sound_tokens += r->work[i].reused.sound_tokens;
+    }
     if (getrusage(RUSAGE_SELF, &usage) == 0 && (size_t)usage.ru_maxrss * 1024 > r->peak_bytes) {
         r->peak_bytes = (size_t)usage.ru_maxrss * 1024;
     }
@@ -299,7 +311,13 @@ done:
 static lr_status run_ranks(lr_job *job, lr_error *err) {
     if (!job->comm) return lr_comm_local_run(job->ranks, job->options->peer_timeout, rank_body, job, err);
     lr_status st = rank_body(job, job->comm, err);
+    lr_stored_close(job); /* before rank 0 removes what all have used */
     return st == LR_OK ? lr_ranks_collect(job, err) : st;
+}
+
+/* After these the same command may come further; otherwise it fails again. */
+static bool is_worth_keeping(lr_status st) {
+    return st == LR_E_INTERRUPTED || st == LR_E_PEER || st == LR_E_IO || st == LR_E_NOMEM;
 }
 
 /* Another process may have done the same work in the same time. */
@@ -320,6 +338,7 @@ static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     char *manifest = NULL;
     LR_TRY(refuse_what_does_not_fit(job, err));
     if (lr_job_writes(job)) LR_TRY(lr_set_create(&job->writer, set_path, job->options->force, err));
+    LR_TRY(lr_stored_open(job, set_path, err));
     if (job->options->save_stages) LR_TRY(lr_stage_store_create(&job->stages, err));
     job->meter.weight = towers_weight(job) + backbone_weight(job);
     LR_TRY(run_ranks(job, err));
@@ -330,6 +349,8 @@ static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     LR_TRY(lr_cancel_check(job->options->cancel, err));
     LR_TRY(commit(job, set_path, manifest, err));
 done:
+    lr_stored_close(job);
+    if (job->stored.wanted && lr_job_writes(job) && !is_worth_keeping(st)) lr_partial_finish(set_path, job->key);
     lr_free(manifest);
     return st;
 }
@@ -340,6 +361,7 @@ static lr_status look_for_set(lr_job *job, const char *set_path, bool *done, lr_
     unsigned char found = 0;
     if (lr_job_writes(job) && !job->options->force) LR_TRY(lr_look_for_set(set_path, job->key, done, err));
     if (lr_job_writes(job) && *done) LR_TRY(take_finished(job, set_path, err));
+    if (lr_job_writes(job) && *done && job->options->keep_unfinished) lr_partial_finish(set_path, job->key);
     if (!job->comm) return LR_OK;
     found = *done;
     LR_TRY(lr_comm_broadcast(job->comm, 0, &found, sizeof found, err));

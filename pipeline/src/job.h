@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include <longreel/longreel.h>
+#include <longreel/partial.h>
 
 #include "stages.h"
 
@@ -68,6 +69,13 @@ typedef struct lr_sound_track {
     int fd; /* of a file without a name; -1 until the first slice asked */
 } lr_sound_track;
 
+/* stored.c: what is kept of unfinished work */
+typedef struct lr_stored {
+    bool wanted;         /* the same on all ranks */
+    lr_partial *partial; /* NULL: nothing is kept or taken over */
+    atomic_bool warned;
+} lr_stored;
+
 typedef struct lr_job {
     lr_model *model;
     const lr_encode_options *options; /* checked; dim, ranks, threads and soft_tokens filled in */
@@ -87,6 +95,7 @@ typedef struct lr_job {
     lr_meter meter;
 
     lr_sound_track sound;
+    lr_stored stored;
 
     pthread_mutex_t damage_lock;
     lr_damage *damage;      /* met while decoding, by all ranks */
@@ -143,6 +152,68 @@ void lr_sound_track_free(lr_sound_track *track);
 /* Samples [first, first + capacity) of the track, fewer at its end; decodes it all on the first call. */
 lr_status lr_sound_track_read(lr_job *job, lr_cancel *cancel, int64_t first, float *samples,
                               size_t capacity, size_t *count, lr_error *err);
+
+/* Out of memory is the only failure: what cannot be written is warned of once, what cannot be used is told of,
+ * dropped, and made again. All of it may be called by any rank, with nothing stored too. */
+lr_status lr_stored_open(lr_job *job, const char *set_path, lr_error *err);
+void lr_stored_close(lr_job *job);
+lr_status lr_stored_put(lr_job *job, const lr_slice_name *name, size_t row_bytes, const void *rows,
+                        const void *notes, size_t notes_bytes, lr_error *err);
+/* *got: whether it could be used. */
+lr_status lr_stored_get(lr_job *job, const lr_slice_name *name, size_t row_bytes, lr_slice *out, bool *got,
+                        lr_error *err);
+/* Of the sound, once it is decoded to its end. */
+lr_status lr_stored_put_sound_damage(lr_job *job, const lr_damage *damage, size_t count, lr_error *err);
+lr_status lr_stored_take_sound_damage(lr_job *job, bool *found, lr_error *err);
+
+typedef lr_status (*lr_take_rows)(void *arg, uint64_t first, uint64_t count, const float *rows, lr_error *err);
+typedef struct lr_stored_range { /* rows [first, end) of frames or sound tokens */
+    lr_slice_kind kind;
+    uint64_t first, end;
+    size_t row_floats;
+    unsigned char *have; /* [end - first] */
+    lr_take_rows take;
+    void *arg;
+} lr_stored_range;
+/* Calls take(arg, ...) for the stored rows, each once and in order, and marks them in have[]. What was met while
+ * they were decoded is added to the damage. */
+lr_status lr_stored_take(lr_job *job, const lr_stored_range *range, lr_error *err);
+/* The next rows from *first on that have[] lacks; false when there are none. */
+bool lr_stored_gap(const lr_stored_range *range, uint64_t *first, uint64_t *end);
+
+/* Gathers rows that are made one after another and puts them away in slices that end at multiples of
+ * slice_rows, whichever rank makes them. */
+typedef struct lr_keeper {
+    lr_job *job;
+    lr_slice_kind kind;
+    uint64_t slice_rows, first, end; /* rows [first, end) are not put away yet */
+    size_t row_floats;
+    float *rows; /* [slice_rows, row_floats]; NULL: nothing is kept */
+} lr_keeper;
+lr_status lr_keeper_begin(lr_keeper *keeper, lr_job *job, lr_slice_kind kind, uint64_t slice_rows,
+                          size_t row_floats, lr_error *err);
+/* How many of `count` rows it took: up to the end of a slice, which is then to be flushed. */
+uint64_t lr_keeper_add(lr_keeper *keeper, uint64_t row, uint64_t count, const float *rows);
+bool lr_keeper_full(const lr_keeper *keeper);
+lr_status lr_keeper_flush(lr_keeper *keeper, const lr_damage *damage, size_t n_damage, lr_error *err);
+/* Puts away what there is, also after a failure; fine after a begin that failed. */
+void lr_keeper_end(lr_keeper *keeper, const lr_damage *damage, size_t n_damage);
+
+/* stored_layers.c: the hidden state of a window's tokens after a layer */
+typedef struct lr_layer_keeper {
+    lr_job *job;
+    lr_comm *comm;
+    const lr_partition *parts;
+    uint32_t window;
+    uint64_t first, end; /* the rank's tokens, counted from the window's first */
+    size_t row_bytes;
+    size_t kept[2];      /* layers, the older one first; SIZE_MAX: none */
+} lr_layer_keeper;
+void lr_layer_keeper_init(lr_layer_keeper *keeper, lr_job *job, lr_comm *comm, const lr_partition *parts,
+                          size_t window);
+/* Collective: layers before *first_layer need not be done again. */
+lr_status lr_layer_keeper_choose(lr_layer_keeper *keeper, size_t *first_layer, lr_error *err);
+lr_backbone_state lr_layer_keeper_state(lr_layer_keeper *keeper, size_t first_layer);
 
 /* towers.c: x [local tokens, hidden] of tokens [first, end) of the whole sequence: text rows, pictures
  * and sound of the spans that touch it. */

@@ -145,9 +145,10 @@ static json_t *work_json(const lr_job *job) {
     json_t *all = json_array();
     for (int r = 0; all && r < job->ranks; r++) {
         const struct lr_rank_work *w = &job->result->work[r];
-        json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "first_token",
+        json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "first_token",
                                 (json_int_t)w->first_token, "end_token", (json_int_t)w->end_token,
-                                "frames", (json_int_t)w->frames_encoded, "query_rows",
+                                "frames", (json_int_t)w->frames_encoded, "sound_tokens",
+                                (json_int_t)w->sound_tokens_encoded, "query_rows",
                                 (json_int_t)w->backbone.query_rows, "chunks_sent",
                                 (json_int_t)w->backbone.ring.chunks_sent, "bytes_sent",
                                 (json_int_t)w->backbone.ring.bytes_sent);
@@ -164,9 +165,12 @@ static json_t *run_json(const lr_job *job) {
     char *absolute = realpath(job->timeline->path, NULL);
     json_t *path = text_json(absolute ? absolute : job->timeline->path);
     free(absolute);
-    return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o}", "ranks", job->ranks, "threads", job->threads,
-                     "communicator", job->comm ? job->comm->ops->name : "local", "path", path, "build",
-                     build_json(lr_model_kernels(job->model)), "work", work_json(job));
+    const struct lr_reused *reused = &job->result->reused;
+    return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}}", "ranks", job->ranks, "threads",
+                     job->threads, "communicator", job->comm ? job->comm->ops->name : "local", "path", path,
+                     "build", build_json(lr_model_kernels(job->model)), "work", work_json(job), "reused", "frames",
+                     (json_int_t)reused->frames, "sound_tokens", (json_int_t)reused->sound_tokens, "layers",
+                     (json_int_t)reused->layers);
 }
 
 static json_t *dims_json(const lr_model_info *info) {

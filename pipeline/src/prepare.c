@@ -148,6 +148,7 @@ done:
 
 void lr_job_free(lr_job *job) {
     lr_set_abandon(job->writer);
+    lr_stored_close(job);
     lr_stage_store_free(job->stages);
     lr_layout_free(job->layout);
     lr_recording_close(job->recording);

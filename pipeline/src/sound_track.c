@@ -77,6 +77,7 @@ static lr_status fill(lr_job *job, lr_cancel *cancel, lr_error *err) {
     } while (count > 0);
     const lr_damage *damage = lr_sound_reader_damage(reader, &n_damage);
     LR_TRY(lr_job_add_damage(job, damage, n_damage, err));
+    LR_TRY(lr_stored_put_sound_damage(job, damage, n_damage, err));
     job->sound.fd = fd;
     fd = -1;
 done:

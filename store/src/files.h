@@ -43,7 +43,7 @@ int lr_compare_strings(const void *a, const void *b); /* of char *, for qsort */
  * than a file name may be, its beginning and a hash. */
 #define LR_STEM_LIMIT ((size_t)220)
 void lr_set_stem(const char *name, char stem[LR_STEM_LIMIT + 1]);
-/* Is this the name of an unfinished set, of the notes of failures, or of the journal? */
+/* Is this the name of an unfinished set, of what is stored of them, of the notes of failures, or of the journal? */
 bool lr_set_is_reserved(const char *entry);
 
 /* state.c, once the set is finished and nothing may fail any more; `parent` is the directory of final_path.

@@ -16,6 +16,7 @@
 #include <longreel/store.h>
 
 #include "files.h"
+#include "partial.h"
 
 #define NOTES ".failed"
 #define JOURNAL "journal.jsonl" /* of the program's runs */
@@ -88,7 +89,8 @@ void lr_set_stem(const char *name, char stem[LR_STEM_LIMIT + 1]) {
 
 bool lr_set_is_reserved(const char *entry) {
     long pid;
-    return strcmp(entry, NOTES) == 0 || strcmp(entry, JOURNAL) == 0 || unfinished_name(entry, &pid) > 0;
+    return strcmp(entry, NOTES) == 0 || strcmp(entry, JOURNAL) == 0 ||
+           strcmp(entry, LR_PARTIAL) == 0 || unfinished_name(entry, &pid) > 0;
 }
 
 static bool lives(long pid) {
@@ -205,6 +207,93 @@ done:
     return st;
 }
 
+/* ------------------------------------------------------------------ stored work */
+
+/* Rows that slices [a, b) of one series, sorted, hold together; *gapless: all of 0 to *end. */
+static uint64_t rows_of(const lr_slice_name *slices, size_t a, size_t b, bool *gapless, uint64_t *end) {
+    uint64_t rows = 0;
+    *end = 0;
+    *gapless = true;
+    for (size_t i = a; i < b; i++) {
+        uint64_t first = slices[i].first > *end ? slices[i].first : *end;
+        *gapless = *gapless && slices[i].first <= *end;
+        if (slices[i].end <= first) continue;
+        rows += slices[i].end - first;
+        *end = slices[i].end;
+    }
+    return rows;
+}
+
+static bool same_series(const lr_slice_name *a, const lr_slice_name *b) {
+    return a->kind == b->kind && a->window == b->window && a->layer == b->layer;
+}
+
+/* Layers: of each window up to the last one that is there for all the tokens that any layer is there for. */
+static void count_stored(const lr_slice_name *slices, size_t count, lr_set_stored *out) {
+    uint64_t most = 0, window_layers = 0;
+    for (size_t a = 0, b; a < count; a = b) {
+        bool gapless;
+        uint64_t end;
+        for (b = a + 1; b < count && same_series(&slices[a], &slices[b]);) b++;
+        uint64_t rows = rows_of(slices, a, b, &gapless, &end);
+        if (slices[a].kind == LR_SLICE_FRAMES) out->frames = rows;
+        if (slices[a].kind == LR_SLICE_SOUND) out->sound_tokens = rows;
+        if (slices[a].kind != LR_SLICE_LAYER) continue;
+        if (a == 0 || slices[a - 1].kind != LR_SLICE_LAYER || slices[a - 1].window != slices[a].window) {
+            most = window_layers = 0;
+        }
+        if (!gapless || end < most) continue;
+        most = end;
+        out->layers += slices[a].layer + 1 - window_layers;
+        window_layers = slices[a].layer + 1;
+    }
+}
+
+static lr_status add_stored_one(entry_list *list, const char *directory, const char *key, lr_error *err) {
+    lr_status st = LR_OK;
+    char *inner = NULL, *set = NULL, *path = NULL;
+    lr_slice_name *slices = NULL;
+    size_t count = 0, capacity = 0;
+    lr_partial_about about;
+    lr_set_entry *entry = NULL;
+    LR_TRY(lr_format(&inner, err, "%s/" LR_PARTIAL "/%s", directory, key));
+    st = lr_partial_about_of(inner, key, &about, &set, NULL);
+    if (st == LR_E_NOMEM) LR_FAIL(st, "out of memory: stored work");
+    if (st != LR_OK || strchr(set, '/')) { /* nothing that we know of */
+        st = LR_OK;
+        goto done;
+    }
+    LR_TRY(lr_format(&path, err, "%s/%s", directory, set));
+    LR_TRY(lr_slice_list(inner, &slices, &count, &capacity, err));
+    bool used = lr_partial_in_use(inner);
+    LR_TRY(entry_of(list, path, used ? LR_SET_UNDER_WAY : LR_SET_INTERRUPTED, &entry, err));
+    if (used && entry->state != LR_SET_FINISHED) entry->state = LR_SET_UNDER_WAY;
+    entry->has_stored = true;
+    entry->stored = (lr_set_stored){.of_frames = about.frames, .of_sound_tokens = about.sound_tokens,
+                                    .of_layers = about.windows * about.layers};
+    count_stored(slices, count, &entry->stored);
+done:
+    lr_free(slices);
+    lr_free(path);
+    lr_free(set);
+    lr_free(inner);
+    return st;
+}
+
+static lr_status add_stored(entry_list *list, const char *directory, lr_error *err) {
+    lr_status st = LR_OK;
+    char *path = NULL;
+    DIR *dir = NULL;
+    LR_TRY(lr_format(&path, err, "%s/" LR_PARTIAL, directory));
+    dir = opendir(path);
+    if (!dir) goto done; /* nothing is stored */
+    for (struct dirent *e; (e = readdir(dir));) LR_TRY(add_stored_one(list, directory, e->d_name, err));
+done:
+    if (dir) closedir(dir);
+    lr_free(path);
+    return st;
+}
+
 static int by_path(const void *a, const void *b) {
     const lr_set_entry *x = a, *y = b;
     return strcmp(x->path, y->path);
@@ -218,6 +307,7 @@ lr_status lr_set_states(const char *directory, lr_set_entry **out, size_t *count
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--) path[n - 1] = '\0';
     LR_TRY(add_finished(&list, path, err));
     LR_TRY(add_unfinished(&list, path, err));
+    LR_TRY(add_stored(&list, path, err));
     LR_TRY(add_notes(&list, path, err));
     if (list.count > 1) qsort(list.items, list.count, sizeof *list.items, by_path);
     *out = list.items;

@@ -147,6 +147,16 @@ typedef struct lr_backbone_stats {
     double seconds_attention, seconds_linear, seconds_exchange; /* mean over the rank's threads */
 } lr_backbone_stats;
 
+/* Where a pass is taken up, and what is put away so that another one can be. */
+typedef struct lr_backbone_state {
+    size_t first_layer; /* layers before it are done: the same on all ranks */
+    /* h [local tokens, hidden] after `layer`: first_layer - 1. Called where that is not negative. */
+    lr_status (*load)(void *arg, size_t layer, float *h, lr_error *err);
+    /* After each layer in which all tokens see each other, and after the last one. NULL: not called. */
+    lr_status (*save)(void *arg, size_t layer, const float *h, lr_error *err);
+    void *arg;
+} lr_backbone_state;
+
 typedef struct lr_backbone_run {
     lr_comm *comm;
     const lr_partition *partition;
@@ -156,6 +166,7 @@ typedef struct lr_backbone_run {
     void (*progress)(void *arg, size_t layer, size_t n_layers, double share); /* may be NULL */
     void *progress_arg;
     lr_stage_tap tap;
+    lr_backbone_state state; /* zeros: from the beginning, nothing put away */
 } lr_backbone_run;
 
 /* Collective. x [local tokens, hidden]: in, the spliced embeddings of this rank's tokens; out, the

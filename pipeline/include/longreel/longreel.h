@@ -48,6 +48,9 @@ typedef struct lr_encode_options {
     uint64_t chunk;         /* tokens */
     bool save_tokens, save_stages;
     bool force;
+    bool keep_unfinished;   /* what is done of a set goes to OUT/.partial/ (longreel/partial.h) until the set is
+                               finished, and what another run left there is taken over. Not with save_stages */
+    bool keep_layers;       /* with it: the hidden state after each layer that sees the whole sequence, too */
     double peer_timeout;
     lr_progress_callback progress; /* one call at a time, from any thread */
     void *progress_arg;
@@ -66,10 +69,14 @@ typedef struct lr_encode_result {
     size_t peak_bytes;
     double duration; /* seconds of the recording that were encoded */
     int ranks;
+    struct lr_reused {
+        uint64_t frames, sound_tokens, layers; /* taken over; layers: summed over windows */
+    } reused;
     /* for each rank, for tests and the manifest */
     struct lr_rank_work {
         uint64_t first_token, end_token;
-        uint64_t frames_encoded;
+        uint64_t frames_encoded, sound_tokens_encoded; /* of what two ranks share, both count theirs */
+        struct lr_reused reused; /* frames and sound tokens count where their (first) soft token is */
         lr_backbone_stats backbone;
     } *work; /* [ranks], freed by lr_encode_result_free */
 } lr_encode_result;

@@ -116,10 +116,18 @@ typedef enum lr_set_state {
     LR_SET_FAILED
 } lr_set_state;
 
+/* Of a set that is not finished: what the next run need not do again (longreel/partial.h), and of how much.
+ * Layers are summed over windows. */
+typedef struct lr_set_stored {
+    uint64_t frames, of_frames, sound_tokens, of_sound_tokens, layers, of_layers;
+} lr_set_stored;
+
 typedef struct lr_set_entry {
     char *path;  /* of the set, or where it would be */
     lr_set_state state;
     char *error; /* of the last try, when that failed (a finished set may have one, too); else NULL */
+    bool has_stored;
+    lr_set_stored stored;
 } lr_set_entry;
 
 /* Sorted by path. */
