@@ -23,10 +23,10 @@ static const cli_option table[] = {
     {CLI_SET, "force", 0, NULL, "encode again, and replace sets that are there",
      .offset = offsetof(encode_options, common.encode.force)},
     {CLI_CLEAR, "no-resume", 0, NULL, "keep nothing of a recording that is under way, and take nothing over; "
-     "without it OUT/.partial/ holds what is done (about 1 GB an hour of recording) until the set is finished, and "
+     "without it OUT/.partial/ holds what is done (0.7 GB an hour of recording) until the set is finished, and "
      "the same command goes on from there", .offset = offsetof(encode_options, common.encode.keep_unfinished)},
     {CLI_SET, "checkpoint-layers", 0, NULL, "keep the state after each layer that sees the whole sequence, too "
-     "(twice the size of the tokens)", .offset = offsetof(encode_options, common.encode.keep_layers)},
+     "(two of them, 1.7 GB an hour)", .offset = offsetof(encode_options, common.encode.keep_layers)},
     {CLI_SET, "json", 0, NULL, "report as one JSON document", .offset = offsetof(encode_options, json)},
     {CLI_WORD, "progress", 0, "auto|off|json", "auto: a line on a terminal; json: an object a line on "
      "standard error", .offset = offsetof(encode_options, progress), .words = cli_progress_words},

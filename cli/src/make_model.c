@@ -8,11 +8,11 @@ typedef struct make_options {
     uint64_t seed;
 } make_options;
 
-static const char *const sizes[] = {"small", "full", NULL};
+static const char *const sizes[] = {"small", "deep", "full", NULL}; /* as lr_made_size */
 
 static const cli_option table[] = {
-    {CLI_WORD, "size", 0, "small|full", "small: the published structure with few and narrow layers "
-     "(default); full: the published sizes, 1.5 GB", .offset = offsetof(make_options, size), .words = sizes},
+    {CLI_WORD, "size", 0, "small|deep|full", "small: the published structure with few and narrow "
+     "layers (default); deep: narrow ones, but all 24; full: the published sizes, 1.5 GB", .offset = offsetof(make_options, size), .words = sizes},
     {CLI_COUNT, "seed", 0, "N", "of the random numbers (default 1); the same seed gives the same bytes",
      .offset = offsetof(make_options, seed), .high = UINT64_MAX},
     {0},
@@ -26,7 +26,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     lr_error err = {0};
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
     if (n_rest != 1) return cli_wrong_usage(command, "one directory for the checkpoint must be given");
-    lr_made_size size = options.size == 0 ? LR_MADE_SMALL : LR_MADE_FULL;
+    lr_made_size size = (lr_made_size)options.size;
     if (lr_make_model(rest[0], "embeddinggemma2", size, options.seed, &err) != LR_OK) {
         return cli_fail(&err);
     }

@@ -73,6 +73,7 @@ typedef struct lr_sound_track {
 typedef struct lr_stored {
     bool wanted;         /* the same on all ranks */
     lr_partial *partial; /* NULL: nothing is kept or taken over */
+    uint64_t reserve;    /* bytes of the disk that are left to the set */
     atomic_bool warned;
 } lr_stored;
 

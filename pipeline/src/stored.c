@@ -2,8 +2,11 @@
  * saves time and nothing else: where it cannot be written there is a warning, and where it cannot be used the
  * work is done again. */
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "job.h"
+
+#define SPARE_BYTES ((uint64_t)16 << 20)
 
 /* ------------------------------------------------------------------ opening */
 
@@ -26,11 +29,28 @@ static lr_status open_directory(lr_job *job, const char *set_path, bool afresh, 
     return LR_OK;
 }
 
+/* About what the set takes: a full disk must not come from what is kept beside it. */
+static uint64_t set_bytes(const lr_job *job) {
+    const lr_layout *layout = job->layout;
+    uint64_t rows = layout->n_spans + layout->n_frames, bytes = rows * (job->dim * sizeof(float) + 64);
+    if (job->options->save_tokens) {
+        bytes += layout->n_tokens * (lr_model_info_of(job->model)->hidden * sizeof(float) + 16);
+    }
+    return bytes;
+}
+
+static bool has_room(const lr_job *job, size_t bytes) {
+    struct statvfs disk;
+    if (statvfs(lr_partial_directory(job->stored.partial), &disk) != 0) return true; /* writing will tell */
+    return (double)disk.f_bavail * (double)disk.f_frsize >= (double)bytes + (double)job->stored.reserve;
+}
+
 lr_status lr_stored_open(lr_job *job, const char *set_path, lr_error *err) {
     lr_status st = LR_OK;
     bool forced = job->options->force, first = lr_job_writes(job);
     unsigned char usable = 1;
     atomic_init(&job->stored.warned, false);
+    job->stored.reserve = set_bytes(job) + SPARE_BYTES;
     job->stored.wanted = job->options->keep_unfinished && !job->options->save_stages;
     if (!job->stored.wanted) return LR_OK;
     if (!job->comm || !forced) return open_directory(job, set_path, forced, err);
@@ -52,6 +72,11 @@ lr_status lr_stored_put(lr_job *job, const lr_slice_name *name, size_t row_bytes
                         const void *notes, size_t notes_bytes, lr_error *err) {
     lr_error why = {0};
     if (!job->stored.partial) return LR_OK;
+    if (!has_room(job, (size_t)(name->end - name->first) * row_bytes)) {
+        lr_fail(&why, LR_E_IO, "%s: little room is left on the disk", lr_partial_directory(job->stored.partial));
+        warn(job, why.text);
+        return LR_OK;
+    }
     lr_status st = lr_partial_put(job->stored.partial, name, row_bytes, rows, notes, notes_bytes, &why);
     if (st == LR_E_NOMEM) return lr_fail(err, st, "%s", why.text);
     if (st != LR_OK) warn(job, why.text);

@@ -29,7 +29,7 @@ static const char magic[8] = "LRSLICE";
 static const char *const kind_names[] = {"about", "frames", "sound", "soundnotes", "layer"};
 #define N_KINDS (sizeof kind_names / sizeof *kind_names)
 
-/* 128 bytes, little endian as the machine is: another machine's order is another version. */
+/* 120 bytes, in the machine's order of bytes: of another order, it is altered. */
 typedef struct slice_header {
     char magic[8];
     uint32_t version, kind;
@@ -104,6 +104,8 @@ done:
 
 /* ------------------------------------------------------------------ the lock */
 
+static const struct timespec a_moment = {.tv_nsec = 5000000};
+
 /* Is `fd` still what the path names? */
 static bool is_at(int fd, const char *path) {
     struct stat mine, there;
@@ -117,7 +119,6 @@ static bool unsupported(int why) {
 
 /* A shared lock on the directory, made when it is not there. A process that is just removing it is waited for. */
 static lr_status take_lock(const char *directory, const char *path, int *out, lr_error *err) {
-    const struct timespec moment = {.tv_nsec = 5000000};
     for (int tries = 0; tries < 400; tries++) {
         lr_status st = lr_make_parents(path, err);
         if (st != LR_OK) return st;
@@ -128,20 +129,22 @@ static lr_status take_lock(const char *directory, const char *path, int *out, lr
             return LR_OK;
         }
         if (fd >= 0) close(fd);
-        (void)nanosleep(&moment, NULL);
+        (void)nanosleep(&a_moment, NULL);
     }
     return lr_fail(err, LR_E_IO, "%s: is being removed by another process", directory);
 }
 
-bool lr_partial_in_use(const char *directory) {
+lr_status lr_partial_in_use(const char *directory, bool *used, lr_error *err) {
     char *path = NULL;
-    if (lr_format(&path, NULL, "%s/" LOCK, directory) != LR_OK) return true;
+    *used = false;
+    lr_status st = lr_format(&path, err, "%s/" LOCK, directory);
+    if (st != LR_OK) return st;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     lr_free(path);
-    if (fd < 0) return false;
-    bool used = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd < 0) return LR_OK;
+    *used = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     close(fd);
-    return used;
+    return LR_OK;
 }
 
 static void drop_parent(const char *directory) {
@@ -150,11 +153,15 @@ static void drop_parent(const char *directory) {
     lr_free(parent);
 }
 
-/* False: another process uses it. */
+/* False: another process uses it. (One that only asks whether it is used is through in a moment.) */
 static bool remove_unused(const char *directory, const char *lock) {
     int fd = open(lock, O_RDWR | O_CLOEXEC);
+    bool mine = false;
     if (fd < 0) return true;
-    bool mine = flock(fd, LOCK_EX | LOCK_NB) == 0 || unsupported(errno);
+    for (int tries = 0; tries < 3 && !mine; tries++) {
+        if (tries > 0) (void)nanosleep(&a_moment, NULL);
+        mine = flock(fd, LOCK_EX | LOCK_NB) == 0 || unsupported(errno);
+    }
     if (mine) (void)lr_remove_tree_at(AT_FDCWD, directory);
     close(fd);
     return mine;
@@ -320,7 +327,7 @@ static lr_status read_slice(const char *path, const slice_header *wanted, lr_sli
     }
     LR_TRY(lr_slurp(path, limit, &text, &bytes, err));
     LR_TRY(check_slice(path, text, bytes, wanted, err));
-    bytes -= sizeof *wanted; /* 128: rows stay aligned where they are moved to the block's start */
+    bytes -= sizeof *wanted; /* the rows move to the block's start, which is aligned */
     memmove(text, text + sizeof *wanted, bytes);
     *out = (lr_slice){.rows = text, .notes = text + rows, .notes_bytes = bytes - rows};
     text = NULL;

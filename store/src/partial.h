@@ -14,7 +14,8 @@ int lr_slice_compare(const void *a, const void *b);
 /* Adds the slices of a directory, and sorts all. */
 lr_status lr_slice_list(const char *directory, lr_slice_name **out, size_t *count, size_t *capacity,
                         lr_error *err);
-bool lr_partial_in_use(const char *directory);
+/* Does a process work on it? */
+lr_status lr_partial_in_use(const char *directory, bool *used, lr_error *err);
 /* *set is freed by lr_free. */
 lr_status lr_partial_about_of(const char *directory, const char *key, lr_partial_about *about, char **set,
                               lr_error *err);

@@ -256,6 +256,7 @@ static lr_status add_stored_one(entry_list *list, const char *directory, const c
     size_t count = 0, capacity = 0;
     lr_partial_about about;
     lr_set_entry *entry = NULL;
+    bool used;
     LR_TRY(lr_format(&inner, err, "%s/" LR_PARTIAL "/%s", directory, key));
     st = lr_partial_about_of(inner, key, &about, &set, NULL);
     if (st == LR_E_NOMEM) LR_FAIL(st, "out of memory: stored work");
@@ -265,7 +266,7 @@ static lr_status add_stored_one(entry_list *list, const char *directory, const c
     }
     LR_TRY(lr_format(&path, err, "%s/%s", directory, set));
     LR_TRY(lr_slice_list(inner, &slices, &count, &capacity, err));
-    bool used = lr_partial_in_use(inner);
+    LR_TRY(lr_partial_in_use(inner, &used, err));
     LR_TRY(entry_of(list, path, used ? LR_SET_UNDER_WAY : LR_SET_INTERRUPTED, &entry, err));
     if (used && entry->state != LR_SET_FINISHED) entry->state = LR_SET_UNDER_WAY;
     entry->has_stored = true;

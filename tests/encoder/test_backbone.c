@@ -415,6 +415,115 @@ static void test_forward_survives_each_failed_allocation(void **state)
     free(directory);
 }
 
+/* ------------------------------------------------------------------ going on */
+
+/* What one run puts away, the other takes up: [layers, tokens, hidden] of the whole sequence. */
+typedef struct kept_states {
+    const lr_model *model;
+    const lr_partition *partition;
+    float *x, *states;
+    bool *saved;        /* [layers] */
+    size_t first_layer; /* of the next run */
+    uint64_t query_rows[8];
+} kept_states;
+
+typedef struct kept_rank {
+    kept_states *kept;
+    int rank;
+} kept_rank;
+
+static float *state_of(const kept_rank *r, size_t layer, size_t *floats_of_rank)
+{
+    const lr_partition *p = r->kept->partition;
+    size_t hidden = lr_model_info_of(r->kept->model)->hidden;
+    uint64_t first = lr_partition_first_token(p, r->rank), end = lr_partition_end_token(p, r->rank);
+    *floats_of_rank = (size_t)(end - first) * hidden;
+    return r->kept->states + ((size_t)p->n_tokens * layer + (size_t)first) * hidden;
+}
+
+static lr_status save_state(void *arg, size_t layer, const float *h, lr_error *err)
+{
+    (void)err;
+    kept_rank *r = arg;
+    size_t count;
+    float *place = state_of(r, layer, &count);
+    memcpy(place, h, count * sizeof *h);
+    if (r->rank == 0) r->kept->saved[layer] = true;
+    return LR_OK;
+}
+
+static lr_status load_state(void *arg, size_t layer, float *h, lr_error *err)
+{
+    kept_rank *r = arg;
+    size_t count;
+    const float *place = state_of(r, layer, &count);
+    if (layer + 1 != r->kept->first_layer) return lr_fail(err, LR_E_INTERNAL, "another layer was asked for");
+    memcpy(h, place, count * sizeof *h);
+    return LR_OK;
+}
+
+static lr_status kept_body(void *arg, lr_comm *comm, lr_error *err)
+{
+    kept_states *k = arg;
+    kept_rank rank = {.kept = k, .rank = comm->rank};
+    lr_backbone_stats stats = {0};
+    size_t hidden = lr_model_info_of(k->model)->hidden;
+    float *rows = k->x + (size_t)lr_partition_first_token(k->partition, comm->rank) * hidden;
+    lr_backbone_run run = {.comm = comm, .partition = k->partition,
+                           .state = {.first_layer = k->first_layer, .load = load_state,
+                                     .save = k->first_layer ? NULL : save_state, .arg = &rank}};
+    lr_status st = lr_backbone_forward(k->model, &run, rows, &stats, err);
+    k->query_rows[comm->rank] = stats.query_rows;
+    return st;
+}
+
+/* Runs on `ranks` from k->first_layer on; the tokens' final states come to k->x. */
+static void run_kept(kept_states *k, const float *input, uint64_t n, int ranks)
+{
+    lr_error err = {0};
+    lr_partition partition;
+    uint64_t rows = 0;
+    lrt_assert_ok(lr_partition_create(&partition, n, 64, ranks, &err), &err);
+    k->partition = &partition;
+    memcpy(k->x, input, (size_t)n * lr_model_info_of(k->model)->hidden * sizeof *input);
+    lrt_assert_ok(lr_comm_local_run(ranks, 60, kept_body, k, &err), &err);
+    for (int r = 0; r < ranks; r++) rows += k->query_rows[r];
+    assert_int_equal(rows, n * (lr_model_info_of(k->model)->n_layers - k->first_layer));
+    lr_partition_free(&partition);
+}
+
+static void test_a_pass_goes_on_from_a_full_layer_with_any_ranks(void **state)
+{
+    (void)state;
+    const uint64_t n = 700;
+    char *directory = lrt_path(LR_FIXTURES, "long"); /* layers 1 and 3 see all, 0 and 2 a window */
+    lr_model *model = fixture_model(directory, fixture_kernels(LR_ISA_AUTO), false, false);
+    size_t hidden = lr_model_info_of(model)->hidden, count = (size_t)n * hidden;
+    bool saved[4] = {false};
+    kept_states k = {.model = model, .saved = saved};
+    assert_int_equal(lr_model_info_of(model)->n_layers, 4);
+    float *input = floats(count), *whole = floats(count);
+    k.x = floats(count);
+    k.states = floats(4 * count);
+    fill(input, count, 71);
+    run_kept(&k, input, n, 2);
+    memcpy(whole, k.x, count * sizeof *whole);
+    assert_true(!saved[0] && saved[1] && !saved[2] && saved[3]);
+    for (int ranks = 1; ranks <= 5; ranks += 2)
+        for (size_t first = 2; first <= 4; first += 2) {
+            k.first_layer = first;
+            run_kept(&k, input, n, ranks);
+            if (memcmp(k.x, whole, count * sizeof *whole) != 0)
+                fail_msg("%d ranks from layer %zu on give other bytes", ranks, first);
+        }
+    free(input);
+    free(whole);
+    free(k.x);
+    free(k.states);
+    lr_model_close(model);
+    free(directory);
+}
+
 /* ------------------------------------------------------------------ stopping */
 
 static void test_a_cancelled_run_stops(void **state)
@@ -474,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_each_rank_does_its_share_and_sends_what_the_formula_says),
         cmocka_unit_test(test_memory_is_linear_and_as_planned),
         cmocka_unit_test(test_forward_survives_each_failed_allocation),
+        cmocka_unit_test(test_a_pass_goes_on_from_a_full_layer_with_any_ranks),
         cmocka_unit_test(test_a_cancelled_run_stops),
         cmocka_unit_test(test_a_vector_that_is_zero_or_not_finite_is_an_error),
     };

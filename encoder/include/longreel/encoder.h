@@ -199,7 +199,8 @@ lr_status lr_projection_apply(const lr_projection *projection, const double *sum
  *
  * Writes a checkpoint of the published layout with seeded random weights: for samples and tests;
  * its vectors mean nothing. */
-typedef enum lr_made_size { LR_MADE_SMALL, LR_MADE_FULL } lr_made_size;
+/* DEEP: as narrow as SMALL, with as many layers as FULL. */
+typedef enum lr_made_size { LR_MADE_SMALL, LR_MADE_DEEP, LR_MADE_FULL } lr_made_size;
 lr_status lr_make_model(const char *directory, const char *family, lr_made_size size, uint64_t seed,
                         lr_error *err);
 

@@ -306,9 +306,12 @@ lr_status eg2_make(const char *directory, lr_made_size size, uint64_t seed, lr_e
 {
     lr_status st = LR_OK;
     char *aside = NULL;
+    eg2_made deep = small;
+    deep.layers = full.layers;
+    const eg2_made *const made[] = {[LR_MADE_SMALL] = &small, [LR_MADE_DEEP] = &deep, [LR_MADE_FULL] = &full};
     if (access(directory, F_OK) == 0) LR_FAIL(LR_E_EXISTS, "%s: is there already", directory);
     LR_TRY(lr_format(&aside, err, "%s.partial", directory));
-    st = write_files(aside, size == LR_MADE_FULL ? &full : &small, seed, err);
+    st = write_files(aside, made[size], seed, err);
     if (st == LR_OK && rename(aside, directory) != 0)
         st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be renamed to %s", aside, directory);
     if (st != LR_OK) remove_files(aside);
