@@ -161,6 +161,46 @@ static void test_windows_on_three_ranks_survive_each_failed_allocation(void **st
     check_encode(&o, 5);
 }
 
+/* Work that is kept for another run: after a failure it may be there, and the next run takes it up. */
+static void test_kept_work_survives_each_failed_allocation(void **state)
+{
+    (void)state;
+    lr_encode_options o = plain_options(2);
+    o.force = false;
+    o.context = 90;
+    o.keep_unfinished = o.keep_layers = true;
+    here.whole = lrt_path(here.directory, "whole-windows");
+    case_encode(here.model, here.clip, here.whole, &o, NULL);
+    uint64_t k = 1, count = UINT64_MAX;
+    for (; k <= count; k += step_of(11)) {
+        lr_error err = {0};
+        lr_encode_result result;
+        here.out = lrt_temp_dir();
+        here.set = lrt_path(here.out, "set");
+        size_t live = lr_alloc_live();
+        count = lr_alloc_count();
+        lr_alloc_fail_at(k);
+        lr_status st = lr_encode_recording(here.model, here.clip, here.set, &o, &result, &err);
+        lr_alloc_fail_at(0);
+        count = lr_alloc_count() - count;
+        if (st == LR_OK)
+            lr_encode_result_free(&result);
+        else if (st != LR_E_NOMEM)
+            fail_msg("allocation %d: \"%s\" (%s)", (int)k, err.text, lr_status_name(st));
+        if (lr_alloc_live() != live) fail_msg("allocation %d: memory is leaked", (int)k);
+        if (st != LR_OK) {
+            count = UINT64_MAX;
+            case_encode(here.model, here.clip, here.set, &o, NULL);
+        }
+        case_same_set(here.whole, here.set, "a set made after memory ran out");
+        if (st != LR_OK) case_holds_only(here.out, only_set);
+        free(here.set);
+        lrt_remove_temp_dir(here.out);
+    }
+    free(here.whole);
+    print_message("%d allocations\n", (int)k - 1);
+}
+
 static void test_saving_stages_survives_each_failed_allocation(void **state)
 {
     (void)state;
@@ -281,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_encoding_survives_each_failed_allocation),
         cmocka_unit_test(test_two_ranks_survive_each_failed_allocation),
         cmocka_unit_test(test_windows_on_three_ranks_survive_each_failed_allocation),
+        cmocka_unit_test(test_kept_work_survives_each_failed_allocation),
         cmocka_unit_test(test_saving_stages_survives_each_failed_allocation),
         cmocka_unit_test(test_skipping_survives_each_failed_allocation),
         cmocka_unit_test(test_planning_survives_each_failed_allocation),
