@@ -30,6 +30,14 @@ static bool is_harmless(const AVCodecContext *codec, const char *text)
     return false;
 }
 
+static void note_lost(const AVFormatContext *format)
+{
+    lri_lost *lost = format->opaque;
+    if (!lost || !format->pb) return;
+    size_t place = lost->count < LRI_MOST_LOST ? lost->count++ : LRI_MOST_LOST - 1;
+    lost->at[place] = avio_tell(format->pb);
+}
+
 static void on_libav_log(void *context, int level, const char *format, va_list args)
 {
     if (level > AV_LOG_INFO) return;
@@ -44,6 +52,7 @@ static void on_libav_log(void *context, int level, const char *format, va_list a
         lri_watch *watch = ((const AVCodecContext *)context)->opaque;
         if (watch) atomic_fetch_add(&watch->errors, 1);
     }
+    if (level <= AV_LOG_ERROR && class && class == avformat_get_class()) note_lost(context);
     text[strcspn(text, "\r\n")] = '\0';
     if (*text) lr_log(LR_LOG_DEBUG, "%s: %s", name, text);
 }

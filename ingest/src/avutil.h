@@ -49,6 +49,14 @@ static inline bool lri_is_sound(int rate, int channels)
 
 /* ------------------------------------------------------------------ an opened file */
 
+/* Places in the file where a demuxer lost its way; AVFormatContext.opaque of those that are watched. More than
+ * that are not told apart from the last. */
+enum { LRI_MOST_LOST = 256 };
+typedef struct lri_lost {
+    int64_t at[LRI_MOST_LOST];
+    size_t count;
+} lri_lost;
+
 typedef struct lri_source {
     const char *path; /* the recording's */
     int fd;
@@ -60,12 +68,15 @@ typedef struct lri_source {
     AVIOContext *io;
     AVFormatContext *format;
     AVPacket *packet;
+    lri_lost *lost; /* where that is to be known: set before lri_source_demux, owned by the caller */
 } lri_source;
 
 /* Opens the file and checks that it is a regular one; no demuxer yet. */
 lr_status lri_source_open(lri_source *source, const char *path, lr_cancel *cancel, lr_error *err);
 /* Opens the demuxer and finds the streams. */
 lr_status lri_source_demux(lri_source *source, lr_error *err);
+/* Whether the demuxer lost its way somewhere behind a place. */
+bool lri_source_lost(const lri_source *source, int64_t after);
 /* Discards all streams but `stream`; and `other` (-1: none), which the index saw too, only where the
  * packets of one do not depend on whether the other is read. */
 void lri_source_keep(lri_source *source, int stream, int other);

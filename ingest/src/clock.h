@@ -13,6 +13,7 @@ typedef struct lri_clock {
     lr_time expected; /* dts of the next packet, corrected */
     lr_time shift;    /* what is added to the stamps as they lie in the file */
     size_t n_steps;   /* times it was changed */
+    int64_t missing;  /* ticks of what is counted and was lost (AVI) */
 } lri_clock;
 
 /* Adds to the packet's stamps what makes the clock go on where it was. `other` is the clock of the other

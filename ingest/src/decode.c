@@ -304,6 +304,8 @@ lr_status lri_decoder_drain(lri_decoder *decoder, lr_error *err)
     decoder->draining = true;
     if (code == AVERROR(ENOMEM))
         return lri_av_fail(err, code, LR_E_FORMAT, "%s", decoder->recording->path);
+    /* What went wrong in a packet may be told with any later call, this one too. */
+    if (code < 0 && code != AVERROR_EOF) decoder->faults++;
     return LR_OK;
 }
 

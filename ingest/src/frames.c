@@ -240,6 +240,40 @@ done:
     return st;
 }
 
+static bool has_gap(const lri_video_index *video, size_t entry)
+{
+    for (size_t i = entry; i < video->n_packets; i++) {
+        if (i > entry && (video->packets[i].flags & (LRI_OPEN | LRI_CLOSED))) return false;
+        if (lri_gap_behind(video, i)) return true;
+    }
+    return false;
+}
+
+/* What the index knows of is looked at and told, whether a grid point shows it or not. Not what else has been met
+ * on the way: that depends on threads. */
+static lr_status report_gaps(lr_frame_reader *reader, lr_error *err)
+{
+    lr_status st = LR_OK;
+    const lri_video_index *video = &reader->recording->video;
+    size_t last = SIZE_MAX, first = SIZE_MAX;
+    bool gap = false;
+    if (!video->any_gap) return LR_OK;
+    for (size_t i = reader->shown_first; i < reader->shown_end; i++) {
+        size_t ordinal = ordinal_of(reader, i), entry = lri_entry_of(video, ordinal);
+        if (entry != last) gap = has_gap(video, entry);
+        if (entry != last && gap) LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal, err));
+        last = entry;
+        bool bad = gap && is_bad(reader, i);
+        if (bad && first == SIZE_MAX) first = i;
+        if (bad || first == SIZE_MAX) continue;
+        LR_TRY(report(reader, first, i, err));
+        first = SIZE_MAX;
+    }
+    if (first != SIZE_MAX) LR_TRY(report(reader, first, reader->shown_end, err));
+done:
+    return st;
+}
+
 /* Decodes what is left of the reader's share, only to know its damage. */
 static lr_status finish(lr_frame_reader *reader, lr_error *err)
 {
@@ -247,7 +281,7 @@ static lr_status finish(lr_frame_reader *reader, lr_error *err)
     const lri_video_index *video = &reader->recording->video;
     size_t end = 0;
     reader->finished = true;
-    if (!reader->recording->options.every_picture) return LR_OK;
+    if (!reader->recording->options.every_picture) return report_gaps(reader, err);
     size_t began = lri_entry_of(video, ordinal_of(reader, reader->shown_first));
     for (size_t i = reader->shown_first; i < reader->shown_end; i++) {
         if (video->shown[i] >= end) end = (size_t)video->shown[i] + 1;

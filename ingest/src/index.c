@@ -142,12 +142,56 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     return LR_OK;
 }
 
+/* Where the demuxer lost its way between two pictures, bytes are missing behind the first. It says so when it has
+ * gone astray, and may come back to a place before that: what tells is bytes that no packet accounts for. */
+static void note_lost(lri_video_index *video, const lri_source *source, const AVPacket *packet)
+{
+    int64_t last = video->last_place, unexplained = packet->pos - last - video->explained;
+    if (packet->pos < 0) return;
+    video->last_place = packet->pos;
+    video->explained = 0;
+    if (video->n_packets > 0 && unexplained > 0 && lri_source_lost(source, last))
+        video->packets[video->n_packets - 1].flags |= LRI_CORRUPT | LRI_DOUBTED;
+}
+
+/* Whether near packet n a picture is followed by the next as all are: then no picture is missing there. */
+static bool goes_on(const lri_video_index *video, size_t n)
+{
+    enum { NEAR = 16, REACH = 48 }; /* no codec reorders by more than 16 */
+    size_t first = n > REACH ? n - REACH : 0, end = n + REACH < video->n_packets ? n + REACH : video->n_packets;
+    if (video->typical <= 0) return false;
+    for (size_t i = n > NEAR ? n - NEAR : 0; i < end && i <= n + NEAR; i++) {
+        int64_t at = video->packets[i].pts, next = INT64_MAX, step;
+        for (size_t j = first; j < end; j++)
+            if (video->packets[j].pts > at && video->packets[j].pts < next) next = video->packets[j].pts;
+        if (next == INT64_MAX) continue;
+        if (__builtin_sub_overflow(next, at, &step) || step > video->typical + video->typical / 2) return false;
+    }
+    return true;
+}
+
+static void confirm_lost(lri_video_index *video)
+{
+    for (size_t i = 0; i < video->n_packets; i++) {
+        lri_packet *packet = &video->packets[i];
+        if ((packet->flags & LRI_DOUBTED) && goes_on(video, i)) packet->flags &= (uint8_t)~LRI_CORRUPT;
+        packet->flags &= (uint8_t)~LRI_DOUBTED;
+        video->any_gap = video->any_gap || (packet->flags & LRI_CORRUPT);
+    }
+}
+
 /* A packet of the picture (kind 0) or the sound (1). Only formats that say so have clocks that step. */
 static lr_status add_packet(lr_recording *recording, lri_source *source, lri_clock clocks[2], int kind,
                             lr_error *err)
 {
+    enum { HEADERS = 32 }; /* of a packet in the container, at most */
     AVPacket *packet = source->packet;
-    const AVStream *stream = source->format->streams[packet->stream_index];
+    AVStream *stream = source->format->streams[packet->stream_index];
+    bool lost = lri_recount(source->format->iformat, stream, packet, &clocks[kind].missing);
+    if (lost && kind == 0 && recording->video.n_packets > 0)
+        recording->video.packets[recording->video.n_packets - 1].flags |= LRI_CORRUPT;
+    if (kind == 0) note_lost(&recording->video, source, packet);
+    recording->video.explained += packet->size + HEADERS;
     int64_t dts = packet->dts, pts = packet->pts;
     if (source->format->iformat->flags & AVFMT_TS_DISCONT)
         lri_clock_correct(&clocks[kind], &clocks[1 - kind], stream->time_base, packet);
@@ -232,8 +276,10 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     }
     video->last_end = INT64_MIN;
     LR_TRY(read_packets(recording, source, err));
+    recording->lost_end = video->n_packets > 0 && lri_source_lost(source, video->last_place);
     if (video->n_packets > 0)
         LR_TRY(lri_video_order(recording, format->streams[video->stream], err));
+    confirm_lost(video);
     if (audio->n_packets > 0)
         LR_TRY(lri_sound_index_finish(recording, format->streams[audio->stream], err));
     if (video->n_shown == 0) video->stream = -1;

@@ -24,7 +24,8 @@ enum {
     LRI_REFERENCE = 8, /* others may depend on it */
     LRI_CORRUPT = 16,  /* the demuxer says that bytes are missing or wrong */
     LRI_B = 32,        /* shown before the reference before it in the file, where the stream says so */
-    LRI_NO_PTS = 64,   /* only while the index is made */
+    LRI_NO_PTS = 64,   /* this and the next only while the index is made */
+    LRI_DOUBTED = 128, /* LRI_CORRUPT holds only if pictures are missing */
 };
 
 /* One packet of the picture stream, in the order of the file, which is decoding order. Its position
@@ -39,6 +40,7 @@ typedef struct lri_packet {
 typedef struct lri_video_index {
     int stream;
     enum AVCodecID codec;
+    bool any_gap;    /* some packet has LRI_CORRUPT */
     bool marks_late; /* LRI_CORRUPT stands on the packet before the one that lacks bytes */
     AVRational time_base;
     AVRational rate; /* the constant frame rate that the ticks may round; 0/1 if there is none */
@@ -52,6 +54,8 @@ typedef struct lri_video_index {
     int64_t typical;   /* the last positive duration of a packet, ticks */
     size_t n_entries;  /* packets where decoding can begin */
     /* While the index is made. */
+    int64_t last_place; /* in the file, of the last packet */
+    int64_t explained;  /* bytes of all packets from it on */
     uint64_t shape;    /* lri_shape_of the last packet that said anything */
     uint32_t *places;  /* packets where the pictures may change */
     size_t n_places, places_capacity;
@@ -123,6 +127,7 @@ struct lr_recording {
     lri_orientation orientation;
     /* Of pictures of high dynamic range, cd/m2. One for all: what decoders say of it depends on where they began. */
     int hdr_peak;
+    bool lost_end; /* the demuxer lost its way behind the last picture */
     int64_t file_bytes;
     struct timespec modified;
     ino_t inode;
@@ -146,6 +151,9 @@ lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
 void lri_video_index_free(lri_video_index *video);
 /* order.c: pts for packets without, the constant rate, the sorted list of shown pictures. */
 lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
+/* recount.c: adds to a packet's stamps what was lost before it, *missing of them so far. True where it is more
+ * than before. */
+bool lri_recount(const AVInputFormat *format, AVStream *stream, AVPacket *packet, int64_t *missing);
 /* changes.c: notes where the pictures may change, packet by packet; then, with the timeline, finds where they do. */
 #define LRI_MOST_CHANGES 64
 lr_status lri_video_note_shape(lri_video_index *video, const AVStream *stream, const AVPacket *packet,

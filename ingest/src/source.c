@@ -158,6 +158,23 @@ static int find_streams(AVFormatContext *format)
     return code;
 }
 
+/* Demuxers that look for the next thing they know when they meet what they do not know, and say so. */
+static bool says_where_it_is_lost(const AVInputFormat *format)
+{
+    static const char *const names[] = {"matroska", "ogg", "flv", "asf"};
+    size_t length = strcspn(format->name, ",");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == length && strncmp(names[i], format->name, length) == 0) return true;
+    return false;
+}
+
+bool lri_source_lost(const lri_source *source, int64_t after)
+{
+    for (size_t i = 0; source->lost && i < source->lost->count; i++)
+        if (source->lost->at[i] > after) return true;
+    return false;
+}
+
 lr_status lri_source_demux(lri_source *source, lr_error *err)
 {
     lr_status st = make_contexts(source, err);
@@ -174,6 +191,7 @@ lr_status lri_source_demux(lri_source *source, lr_error *err)
     if (!is_recording_format(guess))
         return lr_fail(err, LR_E_NO_MEDIA, "%s: is no recording but %s", source->path,
                        guess->long_name ? guess->long_name : guess->name);
+    if (says_where_it_is_lost(guess)) source->format->opaque = source->lost;
     /* On failure this frees the format context and sets it to NULL. */
     code = avformat_open_input(&source->format, "", guess, NULL);
     if (code < 0)

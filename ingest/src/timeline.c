@@ -376,23 +376,54 @@ done:
     return st;
 }
 
-/* What the demuxer marked: from the picture it hits to the next entry. */
+/* The pts from which on pictures may be missing behind packet n: there, or where the stamps had come to before. */
+static int64_t start_of_hole(const lri_video_index *video, size_t n)
+{
+    enum { NEAR = 32 };
+    int64_t at = video->packets[n].pts, before = INT64_MIN, next;
+    for (size_t i = n > NEAR ? n - NEAR : 0; i < n; i++)
+        if ((video->packets[i].flags & LRI_SHOWN) && video->packets[i].pts > before)
+            before = video->packets[i].pts;
+    if (video->typical <= 0 || before == INT64_MIN || __builtin_add_overflow(before, video->typical, &next))
+        return at;
+    return at > next && at - next > video->typical / 2 ? next : at;
+}
+
+/* The pts of the first picture behind packet n in the file, else that of the one shown next; *found false: none. */
+static int64_t end_of_hole(const lri_video_index *video, size_t n, int64_t start, bool *found)
+{
+    enum { NEAR = 32 };
+    int64_t end = INT64_MAX, later = INT64_MAX;
+    for (size_t i = n + 1; i < video->n_packets && i <= n + NEAR; i++) {
+        const lri_packet *packet = &video->packets[i];
+        if (!(packet->flags & LRI_SHOWN)) continue;
+        if (packet->pts < end) end = packet->pts;
+        if (packet->pts > start && packet->pts < later) later = packet->pts;
+    }
+    if (end <= start) end = later;
+    *found = end != INT64_MAX;
+    return end;
+}
+
+/* What the demuxer marked: the picture that it hits, and what is missing behind it. */
 static lr_status note_known_damage(lr_recording *recording, lr_error *err)
 {
     lr_status st = LR_OK;
     const lri_video_index *video = &recording->video;
     /* Late marks also stand where two files were joined: only decoding tells. */
     if (!recording->timeline.has_video || video->marks_late) return LR_OK;
-    for (size_t i = 0; i < video->n_shown; i++) {
-        if (!(video->packets[video->shown[i]].flags & LRI_CORRUPT)) continue;
-        lr_time end = i + 1 < video->n_shown
-                          ? lri_video_time(recording, video->packets[video->shown[i + 1]].pts)
-                          : recording->timeline.video.end;
+    for (size_t n = 0; n < video->n_packets; n++) {
+        if (!(video->packets[n].flags & LRI_CORRUPT)) continue;
+        bool found;
+        int64_t start = start_of_hole(video, n), end = end_of_hole(video, n, start, &found);
         LR_TRY(lri_damage_add(&recording->damage, &recording->n_damage, &recording->damage_capacity,
-                              LR_STREAM_VIDEO,
-                              lri_video_time(recording, video->packets[video->shown[i]].pts), end,
+                              LR_STREAM_VIDEO, lri_video_time(recording, start),
+                              found ? lri_video_time(recording, end) : recording->timeline.video.end,
                               "damaged bytes", err));
     }
+    if (recording->lost_end && !recording->timeline.truncated)
+        LR_TRY(lri_recording_warn(recording, err, "what follows the picture's end at %.3f s in the file cannot be "
+                                                  "read", lr_time_seconds(recording->timeline.video.end)));
 done:
     return st;
 }
@@ -455,10 +486,12 @@ lr_status lr_recording_open(lr_recording **out, const char *path, const lr_inges
     lr_status st = LR_OK;
     lr_recording *recording = NULL;
     lri_source source = {.fd = -1};
+    lri_lost lost = {.count = 0};
     *out = NULL;
     lri_log_redirect();
     LR_TRY(check_options(options, path, err));
     LR_TRY(lri_source_open(&source, path, options->cancel, err));
+    source.lost = &lost;
     LR_TRY(LR_NEW(&recording, 1, "a recording", err));
     recording->options = *options;
     recording->video.stream = recording->audio.stream = -1;

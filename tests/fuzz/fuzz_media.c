@@ -141,7 +141,7 @@ static void report(const char *what, int64_t k, const seen *a, const seen *b)
                   (unsigned long long)b->pixels, (long long)b->pts, b->substituted);
 }
 
-void fz_check_frames(const lr_recording *recording, bool slices)
+void fz_check_frames(const lr_recording *recording)
 {
     seen whole[MOST_FRAMES], slice[MOST_FRAMES];
     int64_t n = lr_recording_timeline(recording)->video.n_frames;
@@ -150,7 +150,6 @@ void fz_check_frames(const lr_recording *recording, bool slices)
     if (all < n || n < 2) return;
     int64_t some = read_frames(recording, from, n, slice);
     FZ_CHECK(some == n - from);
-    if (!slices) return;
     for (int64_t i = 0; i < some; i++) {
         const seen *a = &whole[from + i], *b = &slice[i];
         bool same = a->pixels == b->pixels && a->pts == b->pts && a->substituted == b->substituted;

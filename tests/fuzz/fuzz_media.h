@@ -8,8 +8,8 @@
 lr_ingest_options fz_ingest_options(const uint8_t **data, size_t *size);
 void fz_check_timeline(const lr_recording *recording);
 void fz_check_damage(const lr_damage *damage, size_t count);
-/* Reads the first frames of the grid, from the start and from the middle; `slices`: both must be the same. */
-void fz_check_frames(const lr_recording *recording, bool slices);
+/* Reads the first frames of the grid, from the start and from the middle: both must be the same. */
+void fz_check_frames(const lr_recording *recording);
 /* Reads the first seconds of sound in pieces of two sizes, which must give the same. */
 void fz_check_sound(const lr_recording *recording);
 

@@ -92,6 +92,12 @@ void lrm_read_frames(const lr_recording *recording, int64_t first, int64_t end, 
 void lrm_free_reading(lrm_reading *reading);
 /* Fails unless b holds what a has of its range. */
 void lrm_assert_same_frames(const lrm_reading *whole, const lrm_reading *part, const char *what);
+/* Sorts ranges by time and merges those that touch. */
+void lrm_merge_damage(lr_damage *damage, size_t *count);
+/* Fails unless frames, sound and damage are the same for 1, 2 and 8 threads, whole and in slices, and the frames
+ * with and without the pictures between the grid points. Returns false when the file cannot be opened. `name` is
+ * for messages. */
+bool lrm_readers_agree(const char *path, lrt_random *random, const char *name);
 float *lrm_read_sound(const lr_recording *recording, size_t *count);
 uint64_t lrm_hash(const void *data, size_t bytes);
 
