@@ -51,3 +51,9 @@ const char *lr_dtype_name(lr_dtype dtype)
 {
     return traits_of(dtype)->name;
 }
+
+int64_t lr_layout_frame(const lr_layout *layout, const lr_span *span, uint64_t part)
+{
+    if (layout->n_grid >= layout->frame_parts) return span->index + (int64_t)part;
+    return (int64_t)(((uint64_t)span->index * layout->frame_parts + part) % layout->n_grid);
+}

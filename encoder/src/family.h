@@ -12,6 +12,8 @@ typedef struct lr_vision_ops {
     lr_status (*create)(lr_vision **out, const lr_model *model, int width, int height,
                         const lr_worker *worker, lr_error *err);
     void (*free)(lr_vision *vision);
+    /* NULL where a span has one frame. */
+    lr_status (*hold)(lr_vision *vision, const lr_frame *frame, lr_error *err);
     lr_status (*encode)(lr_vision *vision, const lr_frame *frame, float *soft,
                         const lr_stage_tap *tap, lr_error *err);
     size_t (*memory)(const lr_model *model, int width, int height, size_t threads);
@@ -42,6 +44,9 @@ typedef struct lr_task_prompt {
 struct lr_family {
     const char *name;
     const char *model_type; /* of config.json */
+    const char *layout;     /* what people call it, for the notes in made models */
+    const char *prefix;     /* that some checkpoints have before every tensor's name, with its dot */
+    bool text;              /* has a tokenizer.json, and embed_ids and prompts of its own */
 
     /* Reads the configuration, fills model->info (all but directory, name, family, tokenizer and
      * n_values), model->backbone and what it keeps in model->text, ->vision, ->sound; weights through
@@ -49,19 +54,20 @@ struct lr_family {
     lr_status (*open)(lr_model *model, const lr_config *config, const lr_model_options *options,
                       lr_error *err);
 
+    /* NULL without text: all rows are placeholders. */
     lr_status (*embed_ids)(const lr_model *model, const int32_t *ids, size_t count, float *out,
                            lr_error *err);
-    /* The matrix [info.dim, hidden] that makes a vector of a mean. */
+    /* The matrix [info.dim, hidden] that makes a vector of a mean; NULL: a vector is the mean itself. */
     const float *(*projection)(const lr_model *model);
     const lr_vision_ops *vision;
-    const lr_sound_ops *sound;
-    const lr_task_prompt *prompts; /* published ones, ended by a NULL task */
+    const lr_sound_ops *sound;     /* NULL without sound */
+    const lr_task_prompt *prompts; /* published ones, ended by a NULL task; NULL: none */
 
     lr_status (*make)(const char *directory, lr_made_size size, uint64_t seed, lr_error *err);
 };
 typedef struct lr_family lr_family;
 
-extern const lr_family lr_family_embeddinggemma2;
+extern const lr_family lr_family_embeddinggemma2, lr_family_vjepa2;
 
 /* All families, ended by NULL. */
 extern const lr_family *const lr_families[];

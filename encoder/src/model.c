@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-const lr_family *const lr_families[] = {&lr_family_embeddinggemma2, NULL};
+const lr_family *const lr_families[] = {&lr_family_embeddinggemma2, &lr_family_vjepa2, NULL};
 
 /* ------------------------------------------------------------------ ownership */
 
@@ -74,8 +74,10 @@ static lr_status open_parts(lr_model *model, const lr_config *config,
     LR_TRY(find_family(model, config, err));
     LR_TRY(lr_model_check_sentence(model, err));
     LR_TRY(lr_checkpoint_open(&model->checkpoint, model->directory, err));
-    LR_TRY(lr_format(&tokenizer, err, "%s/tokenizer.json", model->directory));
-    LR_TRY(lr_tokenizer_load(&model->tokenizer, tokenizer, err));
+    if (model->family->text) {
+        LR_TRY(lr_format(&tokenizer, err, "%s/tokenizer.json", model->directory));
+        LR_TRY(lr_tokenizer_load(&model->tokenizer, tokenizer, err));
+    }
     model->info.directory = model->directory;
     model->info.name = model->name;
     model->info.family = model->family->name;
@@ -89,7 +91,7 @@ static lr_status open_parts(lr_model *model, const lr_config *config,
         model->info.n_values += values;
     }
     LR_TRY(model->family->open(model, config, options, err));
-    LR_TRY(lr_model_load_prompts(model, err));
+    if (model->family->text) LR_TRY(lr_model_load_prompts(model, err));
     LR_TRY(lr_weights_prepare(model, options->pool, err));
 done:
     lr_free(tokenizer);
@@ -176,7 +178,9 @@ const char *lr_model_task(const lr_model *model, size_t n)
 lr_status lr_embed_ids(const lr_model *model, const int32_t *ids, size_t count, float *out,
                        lr_error *err)
 {
-    return model->family->embed_ids(model, ids, count, out, err);
+    if (model->family->embed_ids) return model->family->embed_ids(model, ids, count, out, err);
+    memset(out, 0, count * model->info.hidden * sizeof *out);
+    return LR_OK;
 }
 
 lr_status lr_make_model(const char *directory, const char *family, lr_made_size size, uint64_t seed,

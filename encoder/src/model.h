@@ -66,7 +66,7 @@ lr_status lr_model_check_sentence(const lr_model *model, lr_error *err);
 
 /* ------------------------------------------------------------------ weights
  *
- * Names are those of the checkpoint without its optional "model." prefix, given as a printf format.
+ * Names are those of the checkpoint without its optional prefix (lr_family), given as a printf format.
  * One {a,b,...} in the resulting name stands for several tensors, one below the other:
  * "layers.3.mlp.{gate,up}_proj.weight" is one matrix of twice the rows. A tensor that is missing
  * or has another shape or type is LR_E_MODEL naming it with the found and the wanted shape; one with

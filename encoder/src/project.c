@@ -4,7 +4,7 @@
 
 lr_projection lr_model_projection(const lr_model *model)
 {
-    return (lr_projection){.matrix = model->family->projection(model),
+    return (lr_projection){.matrix = model->family->projection ? model->family->projection(model) : NULL,
                            .dim = model->info.dim,
                            .hidden = model->info.hidden,
                            .source = model->directory};
@@ -14,6 +14,10 @@ lr_projection lr_model_projection(const lr_model *model)
 static void multiply(const lr_projection *projection, const double *mean, size_t n, double *vector)
 {
     size_t hidden = projection->hidden;
+    if (!projection->matrix) {
+        for (size_t i = 0; i < n; i++) vector[i] = mean[i];
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         const float *row = projection->matrix + i * hidden;
         double sum = 0;

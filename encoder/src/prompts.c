@@ -30,7 +30,7 @@ static lr_status set_prompt(lr_model *model, const char *task, const char *text,
 /* Longreel's name of a task that sentence-transformers calls `key`; the key itself when it has none. */
 static const char *task_of(const lr_family *family, const char *key)
 {
-    for (const lr_task_prompt *p = family->prompts; p->task; p++)
+    for (const lr_task_prompt *p = family->prompts; p && p->task; p++)
         if (p->key && strcmp(p->key, key) == 0) return p->task;
     return key;
 }
@@ -43,7 +43,7 @@ lr_status lr_model_load_prompts(lr_model *model, lr_error *err)
     const char *key;
     lr_config top, prompts;
     bool present = false;
-    for (const lr_task_prompt *p = model->family->prompts; p->task; p++)
+    for (const lr_task_prompt *p = model->family->prompts; p && p->task; p++)
         LR_TRY(set_prompt(model, p->task, p->text, err));
     LR_TRY(lr_format(&path, err, "%s/config_sentence_transformers.json", model->directory));
     LR_TRY(lr_config_load(path, false, &document, err));

@@ -17,6 +17,12 @@ void lr_vision_free(lr_vision *vision)
     if (vision) vision->ops->free(vision);
 }
 
+lr_status lr_vision_hold(lr_vision *vision, const lr_frame *frame, lr_error *err)
+{
+    if (!vision->ops->hold) return lr_fail(err, LR_E_INTERNAL, "a span of this model has one frame");
+    return vision->ops->hold(vision, frame, err);
+}
+
 lr_status lr_vision_encode(lr_vision *vision, const lr_frame *frame, float *soft,
                            const lr_stage_tap *tap, lr_error *err)
 {

@@ -1,4 +1,4 @@
-/* How a family loads weights: names with an optional "model." prefix, checked shapes, copies as fp32
+/* How a family loads weights: names with the family's optional prefix, checked shapes, copies as fp32
  * and linear layers that are packed together at the end. */
 #include <math.h>
 #include <pthread.h>
@@ -66,7 +66,7 @@ const lr_tensor *lr_weights_find(const lr_model *model, const char *name)
     char prefixed[NAME + 8];
     const lr_tensor *tensor = lr_checkpoint_find(model->checkpoint, name);
     if (tensor) return tensor;
-    (void)snprintf(prefixed, sizeof prefixed, "model.%s", name);
+    (void)snprintf(prefixed, sizeof prefixed, "%s%s", model->family->prefix, name);
     return lr_checkpoint_find(model->checkpoint, prefixed);
 }
 

@@ -10,6 +10,7 @@ char *model_copy(const char *folder)
                                         "model.safetensors",
                                         "tokenizer.json",
                                         "processor_config.json",
+                                        "video_preprocessor_config.json",
                                         "config_sentence_transformers.json"};
     char *source = lrt_path(LR_FIXTURES, folder), *dir = lrt_temp_dir();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -127,23 +127,24 @@ static lr_status make_room(lr_builder *b, const lr_block *block, const lr_ids **
     for (;;) {
         if (layout->n_windows == 0 || layout->windows[layout->n_windows - 1].n_spans == 0) {
             if (layout->n_windows == 0) LR_TRY(lr_builder_open_window(b, err));
-            LR_TRY(lr_builder_span(b, LR_SPAN_BOS, &b->bos, 1, err));
+            if (!b->soft_only) LR_TRY(lr_builder_span(b, LR_SPAN_BOS, &b->bos, 1, err));
         }
         const lr_window *window = &layout->windows[layout->n_windows - 1];
-        bool separated = window->n_spans > 1;
+        bool separated = window->n_spans > (b->soft_only ? 0 : 1);
         if (block->stamp != LR_TIME_NONE)
             LR_TRY(stamp_ids(b, lr_time_round_even(block->stamp), separated, stamp, err));
         uint64_t with_eos, most = b->context ? b->context : UINT64_MAX;
-        if (__builtin_add_overflow(block->soft_count, (*stamp)->count + 3, &with_eos) ||
+        uint64_t others = (*stamp)->count + (b->soft_only ? 0 : 3);
+        if (__builtin_add_overflow(block->soft_count, others, &with_eos) ||
             __builtin_add_overflow(with_eos, window->count, &with_eos))
             LR_FAIL(LR_E_NOMEM, "out of memory: token sequence");
-        if (with_eos <= most) return LR_OK;
+        if (with_eos <= most || (b->soft_only && !separated)) return LR_OK;
         if (!separated)
             LR_FAIL(LR_E_USAGE,
                     "a window of %llu tokens cannot hold %s %lld, which needs %llu with its ends",
                     (unsigned long long)b->context, block_name(block), (long long)block->index,
                     (unsigned long long)with_eos);
-        LR_TRY(lr_builder_span(b, LR_SPAN_EOS, &b->eos, 1, err));
+        if (!b->soft_only) LR_TRY(lr_builder_span(b, LR_SPAN_EOS, &b->eos, 1, err));
         LR_TRY(lr_builder_open_window(b, err));
     }
 done:
@@ -156,14 +157,15 @@ lr_status lr_builder_block(lr_builder *b, const lr_block *block, lr_error *err)
     const lr_ids *stamp = NULL;
     int32_t *to = NULL;
     LR_TRY(make_room(b, block, &stamp, err));
-    uint64_t first = b->layout->n_tokens, count = stamp->count + 2 + block->soft_count;
+    const bool marked = !b->soft_only;
+    uint64_t first = b->layout->n_tokens, count = stamp->count + (marked ? 2 : 0) + block->soft_count;
     LR_TRY(extend(b, count, &to, err));
     if (stamp->count) memcpy(to, stamp->ids, stamp->count * sizeof *to);
     to += stamp->count;
-    *to++ = block->begin;
+    if (marked) *to++ = block->begin;
     for (uint64_t i = 0; i < block->soft_count; i++)
         *to++ = block->soft;
-    *to = block->end;
+    if (marked) *to = block->end;
     LR_TRY(push_span(b,
                      &(lr_span){.kind = block->kind,
                                 .index = block->index,
@@ -171,7 +173,7 @@ lr_status lr_builder_block(lr_builder *b, const lr_block *block, lr_error *err)
                                 .stamp = block->stamp,
                                 .first = first,
                                 .count = count,
-                                .soft_first = first + stamp->count + 1,
+                                .soft_first = first + stamp->count + marked,
                                 .soft_count = block->soft_count,
                                 .source = block->source},
                      err));
@@ -181,7 +183,7 @@ done:
 
 lr_status lr_builder_finish(lr_builder *b, lr_layout **out, lr_error *err)
 {
-    lr_status st = lr_builder_span(b, LR_SPAN_EOS, &b->eos, 1, err);
+    lr_status st = b->soft_only ? LR_OK : lr_builder_span(b, LR_SPAN_EOS, &b->eos, 1, err);
     if (st != LR_OK) return st;
     *out = b->layout;
     b->layout = NULL;

@@ -16,6 +16,7 @@ typedef struct lr_builder {
     lr_layout *layout;
     size_t ids_capacity, spans_capacity, windows_capacity;
     int32_t bos, eos;
+    bool soft_only; /* neither bos, eos nor markers; a window holds at least one block */
     uint64_t context;              /* 0: one window */
     const lr_tokenizer *tokenizer; /* of the stamps; NULL without */
     lr_scratch scratch;

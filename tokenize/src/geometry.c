@@ -27,6 +27,16 @@ lr_status lr_picture_size(const lr_picture_geometry *geometry, int width, int he
     if (width < 1 || height < 1 || (int64_t)width * height > INT64_C(1) << 53)
         return lr_fail(err, LR_E_USAGE, "a picture cannot have %d x %d pixels", width, height);
 
+    if (geometry->fixed > 0) {
+        uint64_t cells = (uint64_t)(geometry->fixed / (geometry->patch * geometry->pool));
+        if (geometry->fixed > MAX_SIDE || cells == 0)
+            return lr_fail(err, LR_E_USAGE, "no picture of %d pixels a side has patches of %d",
+                           geometry->fixed, geometry->patch);
+        *out_width = *out_height = geometry->fixed;
+        *soft_tokens = cells * cells;
+        return LR_OK;
+    }
+
     /* The reference's arithmetic: integers that a double holds, one division, one root. */
     double side = (double)geometry->patch * geometry->pool, budget = geometry->budget;
     double pixels = budget * side * side;

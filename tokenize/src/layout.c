@@ -63,12 +63,28 @@ static lr_status check_input(const lr_layout_input *in, lr_error *err)
     for (int64_t k = 0; k < in->n_frames; k++)
         if (in->frame_time[k] < 0)
             LR_FAIL(LR_E_USAGE, "frame %lld stands before the recording", (long long)k);
+    if (in->rules.soft_only && (in->stamps || in->n_sound_tokens > 0))
+        LR_FAIL(LR_E_USAGE, "this model's sequences have neither time stamps nor sound");
+    if (in->rules.frame_parts > 1 && !in->rules.soft_only)
+        LR_FAIL(LR_E_USAGE, "spans of several frames have neither time stamps nor sound");
     LR_TRY(check_markers(in, err));
 done:
     return st;
 }
 
 /* ------------------------------------------------------------------ frames and seconds */
+
+static int64_t frame_parts(const lr_layout_input *in)
+{
+    return in->rules.frame_parts > 1 ? in->rules.frame_parts : 1;
+}
+
+/* Spans of frames. Fewer frames than a span has parts are repeated as a whole, so often that each begins
+ * one. */
+static int64_t frame_spans(const lr_layout_input *in)
+{
+    return in->n_frames < frame_parts(in) ? in->n_frames : in->n_frames / frame_parts(in);
+}
 
 /* What frame k's stamp shows: the time of the picture itself where that lies within half a grid
  * step of t_k (at a constant rate the reference's index / native rate), else t_k (slide shows,
@@ -131,8 +147,9 @@ static lr_status add_second(lr_builder *b, const lr_layout_input *in, sound_seco
                             err);
 }
 
-static lr_status add_frame(lr_builder *b, const lr_layout_input *in, int64_t k, lr_error *err)
+static lr_status add_frame(lr_builder *b, const lr_layout_input *in, int64_t span, lr_error *err)
 {
+    const int64_t k = in->n_frames < frame_parts(in) ? span : span * frame_parts(in);
     return lr_builder_block(b,
                             &(lr_block){.kind = LR_SPAN_FRAME,
                                         .index = k,
@@ -167,7 +184,7 @@ static lr_status reserve(lr_builder *b, const lr_layout_input *in, lr_error *err
 {
     uint64_t block, frames, all;
     if (__builtin_add_overflow(in->frame_soft, 2, &block) ||
-        __builtin_mul_overflow(block, (uint64_t)in->n_frames, &frames) ||
+        __builtin_mul_overflow(block, (uint64_t)frame_spans(in), &frames) ||
         __builtin_add_overflow(frames, in->n_sound_tokens + 2, &all))
         return lr_fail(err, LR_E_NOMEM, "out of memory: token sequence");
     return lr_builder_reserve(b, all, err);
@@ -182,15 +199,18 @@ lr_status lr_layout_recording(lr_layout **out, const lr_layout_input *in, lr_err
     LR_TRY(lr_builder_init(&builder, in->rules.bos, in->rules.eos, err));
     builder.tokenizer = in->tokenizer;
     builder.context = in->context;
+    builder.soft_only = in->rules.soft_only;
     LR_TRY(reserve(&builder, in, err));
     sound_seconds seconds = deal_sound(in);
-    for (int64_t k = 0; k < in->n_frames; k++) {
+    for (int64_t k = 0; k < frame_spans(in); k++) {
         LR_TRY(add_frame(&builder, in, k, err));
         LR_TRY(add_seconds_after(&builder, in, k, &seconds, err));
     }
     while (seconds.next < seconds.count)
         LR_TRY(add_second(&builder, in, &seconds, err));
-    builder.layout->n_frames = (uint64_t)in->n_frames;
+    builder.layout->n_frames = (uint64_t)frame_spans(in);
+    builder.layout->frame_parts = (uint64_t)frame_parts(in);
+    builder.layout->n_grid = (uint64_t)in->n_frames;
     builder.layout->n_sound_tokens = in->n_sound_tokens;
     if (in->n_frames > 0) {
         builder.layout->frame_width = in->frame_width;

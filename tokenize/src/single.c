@@ -37,6 +37,7 @@ static lr_status one_block(lr_layout **out, const lr_sequence_rules *rules, cons
         LR_FAIL(LR_E_USAGE, "a %s without soft tokens",
                 block->kind == LR_SPAN_FRAME ? "picture" : "sound");
     LR_TRY(lr_builder_init(&builder, rules->bos, rules->eos, err));
+    builder.soft_only = rules->soft_only;
     LR_TRY(lr_builder_block(&builder, block, err));
     LR_TRY(lr_builder_finish(&builder, out, err));
 done:
@@ -56,7 +57,8 @@ lr_status lr_layout_picture(lr_layout **out, const lr_sequence_rules *rules, uin
                                  .end = rules->end_image,
                                  .soft_count = soft_tokens},
                      err));
-    (*out)->n_frames = 1;
+    (*out)->n_frames = (*out)->n_grid = 1;
+    (*out)->frame_parts = rules->frame_parts > 1 ? (uint64_t)rules->frame_parts : 1;
     (*out)->frame_width = width;
     (*out)->frame_height = height;
     (*out)->frame_soft = soft_tokens;

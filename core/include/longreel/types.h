@@ -52,7 +52,7 @@ typedef struct lr_damage {
 typedef enum lr_span_kind {
     LR_SPAN_BOS,   /* one token */
     LR_SPAN_TEXT,  /* ordinary text tokens (embed) */
-    LR_SPAN_FRAME, /* separator, stamp, marker, soft tokens, marker */
+    LR_SPAN_FRAME, /* separator, stamp, marker, soft tokens, marker; or soft tokens alone */
     LR_SPAN_SOUND, /* the same for a second of sound */
     LR_SPAN_EOS    /* one token */
 } lr_span_kind;
@@ -60,7 +60,7 @@ typedef enum lr_span_kind {
 /* A run of tokens that belong together: a separator belongs to the span that follows it. */
 typedef struct lr_span {
     lr_span_kind kind;
-    int64_t index;     /* frame: k of the grid; sound: the second; else 0 */
+    int64_t index;     /* frame: k of the grid, the first one of its parts; sound: the second; else 0 */
     lr_time time;      /* frame: k / fps; sound: the second; LR_TIME_NONE for bos and eos */
     lr_time stamp;     /* the time its stamp shows, before rounding; LR_TIME_NONE without */
     uint64_t first;    /* tokens [first, first + count) of the sequence */
@@ -86,7 +86,9 @@ typedef struct lr_layout {
     size_t n_spans;
     lr_window *windows;
     size_t n_windows;
-    uint64_t n_frames, n_sound_tokens;
+    uint64_t n_frames, n_sound_tokens; /* n_frames: spans of frames */
+    uint64_t frame_parts; /* frames of the grid in such a span: 1, or those of a tubelet */
+    uint64_t n_grid;      /* frames of the grid */
     int frame_width, frame_height; /* of the model's picture, pixels; 0 without frames */
     uint64_t frame_soft;           /* soft tokens of one frame */
 } lr_layout;
@@ -95,6 +97,9 @@ typedef struct lr_layout {
 void lr_layout_free(lr_layout *layout);
 /* The span that holds token i (binary search); NULL past the end. */
 const lr_span *lr_layout_span_at(const lr_layout *layout, uint64_t token);
+/* The frame of the grid that is a part of a frame's span. A recording of fewer frames than a span has parts
+ * is repeated. */
+int64_t lr_layout_frame(const lr_layout *layout, const lr_span *span, uint64_t part);
 
 /* ------------------------------------------------------------------ tensors on disk */
 

@@ -47,7 +47,7 @@ typedef struct lr_model lr_model;
 typedef struct lr_model_info {
     const char *directory;
     const char *name;    /* last component of the directory */
-    const char *family;  /* "embeddinggemma2" */
+    const char *family;  /* "embeddinggemma2", "vjepa2" */
     size_t hidden;       /* width of the residual stream */
     size_t dim;          /* width of a vector */
     const int *dims;     /* Matryoshka widths, descending, dim first */
@@ -59,15 +59,17 @@ typedef struct lr_model_info {
     const int *budgets;          /* allowed soft-token budgets */
     size_t n_budgets;
     lr_sequence_rules rules;
-    const lr_tokenizer *tokenizer;
+    const lr_tokenizer *tokenizer; /* NULL without text */
     size_t n_layers;
     uint64_t n_values; /* parameters */
+    double picture_macs, sound_macs; /* multiply-adds of the towers a soft token, about; for the time left */
 } lr_model_info;
 
 typedef struct lr_model_options {
     const lr_kernels *kernels;
     lr_pool *pool;      /* used while opening (packing weights); may be NULL */
-    bool vision, audio; /* prepare these towers (text always); a tower the checkpoint lacks is skipped */
+    bool vision, audio; /* prepare these towers (text and backbone always); a tower the checkpoint lacks is
+                           skipped */
 } lr_model_options;
 
 /* LR_E_MODEL / LR_E_UNSUPPORTED / LR_E_IO name the file, and the key or tensor with what it is and
@@ -102,11 +104,16 @@ typedef struct lr_stage_tap {
  *
  * One picture to soft tokens: frame (any size) -> the family's resize to width x height (as
  * lr_picture_size gave them) -> patches -> tower -> pool -> projector. soft [soft_tokens, hidden]. Same
- * bits for any pool. A lr_vision holds the scratch memory; one per thread of use. */
+ * bits for any pool. A lr_vision holds the scratch memory; one per thread of use.
+ *
+ * Where a span is made of several frames (info.rules.frame_parts; a tubelet), those before the last are given
+ * by lr_vision_hold in order, and lr_vision_encode gets the last. Of fewer frames the tower makes a whole
+ * span by repeating them: a picture is one frame. */
 typedef struct lr_vision lr_vision;
 lr_status lr_vision_create(lr_vision **out, const lr_model *model, int width, int height,
                            const lr_worker *worker, lr_error *err);
 void lr_vision_free(lr_vision *vision);
+lr_status lr_vision_hold(lr_vision *vision, const lr_frame *frame, lr_error *err);
 lr_status lr_vision_encode(lr_vision *vision, const lr_frame *frame, float *soft,
                            const lr_stage_tap *tap, lr_error *err);
 /* Work memory that one takes on so many threads, but for what follows the frames' own size; for plans. 0
@@ -187,7 +194,7 @@ lr_status lr_project(const lr_model *model, const double *sum, uint64_t count, s
                      lr_error *err);
 /* The same without the model at hand (saved tokens keep the matrix). */
 typedef struct lr_projection {
-    const float *matrix; /* [dim, hidden] */
+    const float *matrix; /* [dim, hidden]; NULL: a vector is the mean itself, dim = hidden */
     size_t dim, hidden;
     const char *source;  /* where the matrix comes from, for messages */
 } lr_projection;         /* a view: it lives as long as what it was taken from */

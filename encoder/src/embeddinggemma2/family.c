@@ -247,6 +247,8 @@ static lr_status eg2_open(lr_model *model, const lr_config *config, const lr_mod
     lr_model_info *info = &model->info;
     info->trained_context = 8192;
     info->has_text = true;
+    info->picture_macs = 1.44e9; /* of the published towers */
+    info->sound_macs = 0.3e9;
     info->budgets = budgets;
     info->n_budgets = sizeof budgets / sizeof budgets[0];
     LR_TRY(load_text(model, config, err));
@@ -314,6 +316,9 @@ static const lr_task_prompt prompts[] = {
 const lr_family lr_family_embeddinggemma2 = {
     .name = "embeddinggemma2",
     .model_type = "embedding_gemma2",
+    .layout = "EmbeddingGemma 2",
+    .prefix = "model.",
+    .text = true,
     .open = eg2_open,
     .embed_ids = embed_ids,
     .projection = projection,

@@ -1,11 +1,6 @@
 /* The files of a made checkpoint. */
 #include "make.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const eg2_made small = {
     .vocab = 2048, .hidden = 64, .mlp = 128, .layers = 6, .heads = 4, .kv_heads = 2, .head_dim = 32,
@@ -29,15 +24,6 @@ static const eg2_made full = {
     .audio_tower = {.hidden = 1024, .mlp = 4096, .layers = 12, .heads = 8, .head_dim = 128},
     .conv0 = 128, .conv1 = 32, .conv_kernel = 5, .audio_out = 1536,
 };
-
-/* splitmix64, Steele, Lea, Flood 2014 */
-uint64_t eg2_made_bits(uint64_t seed, uint64_t n)
-{
-    uint64_t z = seed + (n + 1) * UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
 
 /* ------------------------------------------------------------------ config.json */
 
@@ -114,8 +100,9 @@ static json_t *audio_config(const eg2_made *made)
         (int)made->audio_out, "rms_norm_eps", 1e-6);
 }
 
-static json_t *whole_config(const eg2_made *made)
+static json_t *whole_config(const void *arg)
 {
+    const eg2_made *made = arg;
     return json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}",
                      "architectures", "EmbeddingGemma2Model", "model_type", "embedding_gemma2",
                      "dtype", "bfloat16", "boi_token_id", made->begin_image, "boa_token_id",
@@ -152,8 +139,9 @@ static json_t *video_processor(const eg2_made *made)
     return NULL;
 }
 
-static json_t *processor_config(const eg2_made *made)
+static json_t *processor_config(const void *arg)
 {
+    const eg2_made *made = arg;
     json_t *sound = json_pack(
         "{s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:s}",
         "feature_extractor_type", "Gemma4AudioFeatureExtractor", "feature_size", 128,
@@ -168,9 +156,9 @@ static json_t *processor_config(const eg2_made *made)
                      "video_processor", video_processor(made));
 }
 
-static json_t *tokenizer_config(const eg2_made *made)
+static json_t *tokenizer_config(const void *arg)
 {
-    (void)made;
+    (void)arg;
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:s, s:s, s:s,"
                      " s:{s:s, s:s, s:s, s:s, s:s, s:s}}",
                      "bos_token", "<bos>", "eos_token", "<eos>", "pad_token", "<pad>", "unk_token",
@@ -184,9 +172,9 @@ static json_t *tokenizer_config(const eg2_made *made)
 
 /* ------------------------------------------------------------------ sentence-transformers' files */
 
-static json_t *sentence_config(const eg2_made *made)
+static json_t *sentence_config(const void *arg)
 {
-    (void)made;
+    (void)arg;
     return json_pack("{s:s, s:{s:s, s:s, s:s, s:s, s:s, s:s}, s:n, s:s}", "model_type",
                      "SentenceTransformer", "prompts", "query", "task: search result | query: ",
                      "document", "title: none | text: ", "Clustering", "task: clustering | query: ",
@@ -196,9 +184,9 @@ static json_t *sentence_config(const eg2_made *made)
                      "similarity_fn_name", "cosine");
 }
 
-static json_t *sentence_modules(const eg2_made *made)
+static json_t *sentence_modules(const void *arg)
 {
-    (void)made;
+    (void)arg;
     return json_pack("[{s:i, s:s, s:s, s:s}, {s:i, s:s, s:s, s:s}, {s:i, s:s, s:s, s:s}]", "idx", 0,
                      "name", "0", "path", "", "type", "sentence_transformers.models.Transformer",
                      "idx", 1, "name", "1", "path", "1_Pooling", "type",
@@ -206,18 +194,14 @@ static json_t *sentence_modules(const eg2_made *made)
                      "2_Normalize", "type", "sentence_transformers.models.Normalize");
 }
 
-static json_t *sentence_pooling(const eg2_made *made)
+static json_t *sentence_pooling(const void *arg)
 {
+    const eg2_made *made = arg;
     return json_pack("{s:i, s:b, s:b}", "word_embedding_dimension", (int)made->dim,
                      "pooling_mode_mean_tokens", 1, "include_prompt", 1);
 }
 
-typedef struct made_file {
-    const char *name;
-    json_t *(*content)(const eg2_made *made);
-} made_file;
-
-static const made_file files[] = {
+static const lr_made_file files[] = {
     {"config.json", whole_config},
     {"processor_config.json", processor_config},
     {"tokenizer_config.json", tokenizer_config},
@@ -226,96 +210,24 @@ static const made_file files[] = {
     {"1_Pooling/config.json", sentence_pooling},
 };
 
-static lr_status write_json(const char *directory, const made_file *file, const eg2_made *made,
-                            lr_error *err)
+static lr_status write_tokenizer(const char *directory, const void *made, uint64_t seed, lr_error *err)
 {
-    lr_status st = LR_OK;
     char *path = NULL;
-    json_t *content = file->content(made);
-    if (!content) LR_FAIL(LR_E_NOMEM, "out of memory: %s", file->name);
-    LR_TRY(lr_format(&path, err, "%s/%s", directory, file->name));
-    if (json_dump_file(content, path, JSON_INDENT(2)) != 0)
-        LR_FAIL(LR_E_IO, "%s: cannot be written", path);
-done:
-    lr_free(path);
-    json_decref(content);
-    return st;
-}
-
-/* A note for whoever finds the directory. */
-static lr_status write_readme(const char *directory, uint64_t seed, lr_error *err)
-{
-    lr_status st = LR_OK;
-    char *path = NULL;
-    FILE *file = NULL;
-    LR_TRY(lr_format(&path, err, "%s/README.md", directory));
-    file = fopen(path, "wb");
-    if (!file || fprintf(file, "# A made model\n\nThe layout of EmbeddingGemma 2 with random weights "
-                               "(seed %llu): its vectors mean nothing.\n",
-                         (unsigned long long)seed) < 0)
-        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", path);
-    if (file && fclose(file) != 0 && st == LR_OK)
-        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be written", path);
-done:
+    lr_status st = lr_format(&path, err, "%s/tokenizer.json", directory);
+    if (st == LR_OK) st = eg2_make_tokenizer(path, made, seed, err);
     lr_free(path);
     return st;
 }
 
-static lr_status make_directory(const char *path, lr_error *err)
-{
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return LR_OK;
-    return lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be created", path);
-}
-
-static lr_status write_files(const char *directory, const eg2_made *made, uint64_t seed, lr_error *err)
-{
-    lr_status st = LR_OK;
-    char *pooling = NULL, *tokenizer = NULL, *weights = NULL;
-    LR_TRY(lr_format(&pooling, err, "%s/1_Pooling", directory));
-    LR_TRY(lr_format(&tokenizer, err, "%s/tokenizer.json", directory));
-    LR_TRY(lr_format(&weights, err, "%s/model.safetensors", directory));
-    LR_TRY(make_directory(directory, err));
-    LR_TRY(make_directory(pooling, err));
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        LR_TRY(write_json(directory, &files[i], made, err));
-    LR_TRY(write_readme(directory, seed, err));
-    LR_TRY(eg2_make_tokenizer(tokenizer, made, seed, err));
-    LR_TRY(eg2_make_weights(weights, made, seed, err));
-done:
-    lr_free(pooling);
-    lr_free(tokenizer);
-    lr_free(weights);
-    return st;
-}
-
-/* What write_files may have left. Allocates nothing: it is called when something is short. */
-static void remove_files(const char *directory)
-{
-    static const char *const others[] = {"README.md", "tokenizer.json", "model.safetensors"};
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) (void)unlinkat(fd, files[i].name, 0);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) (void)unlinkat(fd, others[i], 0);
-    (void)unlinkat(fd, "1_Pooling", AT_REMOVEDIR);
-    (void)close(fd);
-    (void)rmdir(directory);
-}
-
-/* Written beside its name and renamed: a directory of that name is a whole model. */
 lr_status eg2_make(const char *directory, lr_made_size size, uint64_t seed, lr_error *err)
 {
-    lr_status st = LR_OK;
-    char *aside = NULL;
+    static const char *const folders[] = {"1_Pooling", NULL}, *const others[] = {"tokenizer.json", NULL};
     eg2_made deep = small;
     deep.layers = full.layers;
     const eg2_made *const made[] = {[LR_MADE_SMALL] = &small, [LR_MADE_DEEP] = &deep, [LR_MADE_FULL] = &full};
-    if (access(directory, F_OK) == 0) LR_FAIL(LR_E_EXISTS, "%s: is there already", directory);
-    LR_TRY(lr_format(&aside, err, "%s.partial", directory));
-    st = write_files(aside, made[size], seed, err);
-    if (st == LR_OK && rename(aside, directory) != 0)
-        st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be renamed to %s", aside, directory);
-    if (st != LR_OK) remove_files(aside);
-done:
-    lr_free(aside);
-    return st;
+    const lr_made_model model = {.family = &lr_family_embeddinggemma2, .made = made[size],
+                                 .files = files, .n_files = sizeof files / sizeof files[0],
+                                 .folders = folders, .others = write_tokenizer, .other_names = others,
+                                 .weights = eg2_make_weights};
+    return lr_made_write(&model, directory, seed, err);
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "../made.h"
 #include "embeddinggemma2.h"
 
 typedef struct eg2_made_tower {
@@ -21,10 +22,8 @@ typedef struct eg2_made {
     size_t conv0, conv1, conv_kernel, audio_out;
 } eg2_made;
 
-/* 64 random bits that depend on (seed, n) alone: splitmix64 as a function of its counter. */
-uint64_t eg2_made_bits(uint64_t seed, uint64_t n);
-
-lr_status eg2_make_weights(const char *path, const eg2_made *made, uint64_t seed, lr_error *err);
+/* `made` is an eg2_made. */
+void eg2_make_weights(lr_maker *maker, const void *made);
 /* A tokenizer of the Gemma kind over made-up words, with exactly made->vocab entries and the special
  * tokens at their ids. */
 lr_status eg2_make_tokenizer(const char *path, const eg2_made *made, uint64_t seed, lr_error *err);

@@ -126,7 +126,7 @@ static void add_made_words(vocabulary *v, uint64_t seed)
     static const char *const codas[] = {"", "", "", "n", "r", "s", "t", "l", "m", "nd"};
     for (uint64_t n = 0; next_id(v) != NONE; n++) {
         char word[LONGEST] = SPACE;
-        uint64_t bits = eg2_made_bits(seed, n);
+        uint64_t bits = lr_made_bits(seed, n);
         size_t syllables = 2 + bits % 3;
         bits /= 3;
         for (size_t i = 0; i < syllables; i++) {

@@ -1,48 +1,11 @@
 /* Seeded random weights that keep activations of order 1, as trained ones do. */
 #include <math.h>
-#include <string.h>
 
-#include "../safetensors.h"
 #include "make.h"
 
-#define NAME 128
-
-/* Values are mean + spread * (a sum of four uniforms of variance 1 in all). */
-typedef struct made_tensor {
-    char name[NAME];
-    float mean, spread;
-} made_tensor;
-
-typedef struct maker {
-    made_tensor *tensors;
-    lr_named_tensor *named;
-    size_t count, tensors_capacity, named_capacity;
-    uint64_t seed;
-    lr_status st; /* the first failure; later calls do nothing */
-    lr_error *err;
-} maker;
-
-static void add(maker *m, float mean, float spread, size_t n_dims, const size_t *dims,
-                const char *format, ...) LR_PRINTF(6, 7);
-
-static void add(maker *m, float mean, float spread, size_t n_dims, const size_t *dims,
-                const char *format, ...)
-{
-    va_list args;
-    if (m->st == LR_OK)
-        m->st = LR_GROW(&m->tensors, &m->tensors_capacity, m->count + 1, "made tensors", m->err);
-    if (m->st == LR_OK)
-        m->st = LR_GROW(&m->named, &m->named_capacity, m->count + 1, "made tensors", m->err);
-    if (m->st != LR_OK) return;
-    made_tensor *made = &m->tensors[m->count];
-    lr_named_tensor *named = &m->named[m->count++];
-    *made = (made_tensor){.mean = mean, .spread = spread};
-    va_start(args, format);
-    (void)vsnprintf(made->name, NAME, format, args);
-    va_end(args);
-    *named = (lr_named_tensor){.tensor = {.dtype = LR_BF16, .n_dims = n_dims}};
-    if (n_dims > 0) memcpy(named->tensor.dims, dims, n_dims * sizeof *dims);
-}
+#define NAME LR_MADE_NAME
+#define add lr_maker_add
+typedef lr_maker maker;
 
 /* Rows of norm about 1: outputs as large as inputs. */
 #define LINEAR(m, n, k, ...) add((m), 0, 1 / sqrtf((float)(k)), LR_SHAPE((n), (k)), __VA_ARGS__)
@@ -182,44 +145,9 @@ static void audio(maker *m, const eg2_made *made)
     LINEAR(m, made->hidden, made->audio_out, "embed_audio.embedding_projection.weight");
 }
 
-/* ------------------------------------------------------------------ values */
-
-/* The nearest bf16, ties to even. */
-static uint16_t to_bf16(float value)
+void eg2_make_weights(lr_maker *m, const void *made)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-/* Four 16-bit uniforms have variance 4/12 together: scaled by sqrt(3), 1. */
-static float unit_value(uint64_t bits)
-{
-    int64_t sum = (int64_t)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) +
-                            (bits >> 48)) - 131070;
-    return (float)sum * (1.7320508f / 65536);
-}
-
-static void fill_values(void *arg, size_t i, size_t at, void *out, size_t bytes)
-{
-    const maker *m = arg;
-    const made_tensor *made = &m->tensors[i];
-    uint16_t *values = out;
-    uint64_t stream = eg2_made_bits(m->seed, i), first = at / sizeof *values;
-    for (size_t j = 0; j < bytes / sizeof *values; j++)
-        values[j] = to_bf16(made->mean + made->spread * unit_value(eg2_made_bits(stream, first + j)));
-}
-
-lr_status eg2_make_weights(const char *path, const eg2_made *made, uint64_t seed, lr_error *err)
-{
-    maker m = {.seed = seed, .err = err, .st = LR_OK};
-    text(&m, made);
-    vision(&m, made);
-    audio(&m, made);
-    for (size_t i = 0; i < m.count; i++) m.named[i].name = m.tensors[i].name;
-    if (m.st == LR_OK)
-        m.st = lr_safetensors_write_made(path, m.named, m.count, fill_values, &m, err);
-    lr_free(m.tensors);
-    lr_free(m.named);
-    return m.st;
+    text(m, made);
+    vision(m, made);
+    audio(m, made);
 }

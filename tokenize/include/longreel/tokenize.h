@@ -40,6 +40,7 @@ typedef struct lr_picture_geometry {
     int patch;  /* pixels */
     int pool;   /* patches a side of a soft token */
     int budget; /* soft tokens at most */
+    int fixed;  /* not 0: every picture has so many pixels a side, cut to whole patches */
 } lr_picture_geometry;
 lr_status lr_picture_size(const lr_picture_geometry *geometry, int width, int height, int *out_width,
                           int *out_height, uint64_t *soft_tokens, lr_error *err);
@@ -55,6 +56,10 @@ typedef struct lr_sequence_rules {
     int32_t begin_image, end_image, image_soft, video_soft;
     int32_t begin_audio, end_audio, audio_soft;
     int sound_tokens_per_second; /* 25 */
+    bool soft_only;              /* soft tokens alone: no bos, eos, markers, stamps; video_soft is the id of all.
+                                    A window then holds at least one span */
+    int frame_parts;             /* frames of the grid in one span (a tubelet); 0 means 1. Those left over at
+                                    the end are dropped */
 } lr_sequence_rules;
 
 typedef struct lr_layout_input {
