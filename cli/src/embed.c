@@ -1,4 +1,4 @@
-/* longreel embed: one vector for each text, picture or sound. */
+/* longreel embed: one vector for each text, picture, sound or clip. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +90,10 @@ static lr_status take_audio(void *options, const char *value, lr_error *err) {
     return add_input(options, LR_INPUT_AUDIO, value, value, NULL, err);
 }
 
+static lr_status take_video(void *options, const char *value, lr_error *err) {
+    return add_input(options, LR_INPUT_VIDEO, value, value, NULL, err);
+}
+
 static lr_status take_save(void *options, const char *value, lr_error *err) {
     embed_options *o = options;
     if (strcmp(value, "tokens") == 0) {
@@ -109,6 +113,9 @@ static const cli_option table[] = {
      .call = take_text},
     {CLI_CALL, "image", 0, "F", "a picture file", .call = take_image},
     {CLI_CALL, "audio", 0, "F", "a sound file, or the sound of a film", .call = take_audio},
+    {CLI_CALL, "video", 0, "F", "a clip: the vector that encode gives a whole recording", .call = take_video},
+    {CLI_RATIONAL, "fps", 0, "F", "frames a second of clips, such as 2 or 1/5 (default 1)",
+     .offset = offsetof(embed_options, embed.fps)},
     {CLI_HEADING, .help = "Model"},
     {CLI_TEXT, "model", 'm', "DIR", "the checkpoint: a directory as Hugging Face publishes it",
      .offset = offsetof(embed_options, model)},
@@ -118,7 +125,7 @@ static const cli_option table[] = {
      "default: the model's full width", .offset = offsetof(embed_options, embed.dim), .low = 1,
      .high = 1 << 20},
     {CLI_INT, "soft-tokens", 0, "N", "at most so many tokens a picture, one of the model's choices "
-     "(default: the model's for pictures, 280)", .offset = offsetof(embed_options, embed.soft_tokens),
+     "(default: the model's for pictures, and for clips that for video)", .offset = offsetof(embed_options, embed.soft_tokens),
      .low = 1, .high = 1 << 20},
     {CLI_INT, "threads", 0, "N", "threads (default: the processors)",
      .offset = offsetof(embed_options, embed.threads), .low = 1, .high = 4096},
@@ -202,7 +209,8 @@ static int run_embed(embed_options *o) {
     lr_model *model = NULL;
     lr_error err = {0};
     int code;
-    if (cli_open_model(&model, o->model, any_of(o, LR_INPUT_IMAGE), any_of(o, LR_INPUT_AUDIO),
+    bool clips = any_of(o, LR_INPUT_VIDEO);
+    if (cli_open_model(&model, o->model, clips || any_of(o, LR_INPUT_IMAGE), clips || any_of(o, LR_INPUT_AUDIO),
                        o->embed.threads, &err) != LR_OK) {
         return cli_fail_model(&err);
     }
@@ -222,9 +230,9 @@ static int run(const cli_command *command, int argc, char **argv) {
     int code = CLI_DONE;
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) goto done;
     if (n_rest > 0) {
-        code = cli_wrong_usage(command, "what is '%s'? Inputs are --text, --image and --audio", rest[0]);
+        code = cli_wrong_usage(command, "what is '%s'? Inputs are --text, --image, --audio and --video", rest[0]);
     } else if (options.count == 0) {
-        code = cli_wrong_usage(command, "there is no input: --text, --image or --audio");
+        code = cli_wrong_usage(command, "there is no input: --text, --image, --audio or --video");
     } else if (!options.model) {
         code = cli_wrong_usage(command, "the model is missing: -m DIR");
     } else if (!options.output) {
@@ -243,8 +251,8 @@ done:
 
 const cli_command cli_embed = {
     .name = "embed",
-    .summary = "texts, pictures and sounds to vectors",
-    .usage = "-m MODEL -o V.npy (--text T | --image F | --audio F)... [OPTION]...",
+    .summary = "texts, pictures, sounds and clips to vectors",
+    .usage = "-m MODEL -o V.npy (--text T | --image F | --audio F | --video F)... [OPTION]...",
     .text = "Writes one row for each input, in order. Texts, pictures, sounds and recordings of one model "
             "lie in one space: compare rows by their dot product.",
     .examples = "  longreel embed -m embeddinggemma-2 -o v.npy --text 'a red car' --image car.jpg\n"

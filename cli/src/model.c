@@ -34,5 +34,8 @@ lr_status cli_check_task(const lr_model *model, const char *task, lr_error *err)
         int n = snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", name);
         if (n > 0 && used + (size_t)n < sizeof known) used += (size_t)n;
     }
+    if (!known[0]) {
+        return lr_fail(err, LR_E_USAGE, "--task: %s has no prompts for tasks", lr_model_info_of(model)->name);
+    }
     return lr_fail(err, LR_E_USAGE, "--task: '%s' is none of %s", task, known);
 }

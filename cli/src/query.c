@@ -4,7 +4,7 @@
 #include "cli.h"
 
 typedef struct query_options {
-    const char *model, *image, *audio, *task;
+    const char *model, *image, *audio, *video, *task;
     lr_query_options query;
     int level; /* lr_level */
     bool json;
@@ -17,6 +17,10 @@ static const cli_option table[] = {
     {CLI_TEXT, "image", 0, "F", "a picture file", .offset = offsetof(query_options, image)},
     {CLI_TEXT, "audio", 0, "F", "a sound file, or the sound of a film",
      .offset = offsetof(query_options, audio)},
+    {CLI_TEXT, "video", 0, "F", "a clip, with its sound where the model has sound",
+     .offset = offsetof(query_options, video)},
+    {CLI_RATIONAL, "fps", 0, "F", "frames a second of the clip (default: as the first set was made)",
+     .offset = offsetof(query_options, query.fps)},
     {CLI_HEADING, .help = "Search"},
     {CLI_TEXT, "model", 'm', "DIR", "the checkpoint the sets were made with",
      .offset = offsetof(query_options, model)},
@@ -121,8 +125,9 @@ static int search(query_options *o, const found_sets *found, const lr_embed_inpu
     size_t count = 0;
     lr_error err = {0};
     int code;
-    if (cli_open_model(&model, o->model, input->kind == LR_INPUT_IMAGE, input->kind == LR_INPUT_AUDIO,
-                       o->query.threads, &err) != LR_OK) {
+    bool clip = input->kind == LR_INPUT_VIDEO;
+    if (cli_open_model(&model, o->model, clip || input->kind == LR_INPUT_IMAGE,
+                       clip || input->kind == LR_INPUT_AUDIO, o->query.threads, &err) != LR_OK) {
         return cli_fail_model(&err);
     }
     bool none = o->task && strcmp(o->task, "none") == 0;
@@ -151,11 +156,15 @@ static int run(const cli_command *command, int argc, char **argv) {
     lr_error err = {0};
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
     if (!options.model) return cli_wrong_usage(command, "the model is missing: -m DIR");
-    if (options.image && options.audio) return cli_wrong_usage(command, "give one of --image and --audio");
+    if (!!options.image + !!options.audio + !!options.video > 1) {
+        return cli_wrong_usage(command, "give one of --image, --audio and --video");
+    }
     if (options.image) {
         input = (lr_embed_input){.kind = LR_INPUT_IMAGE, .value = options.image};
     } else if (options.audio) {
         input = (lr_embed_input){.kind = LR_INPUT_AUDIO, .value = options.audio};
+    } else if (options.video) {
+        input = (lr_embed_input){.kind = LR_INPUT_VIDEO, .value = options.video};
     } else if (n_rest < 2) {
         return cli_wrong_usage(command, "needed are a directory with sets and a text to look for");
     } else {
@@ -176,9 +185,9 @@ static int run(const cli_command *command, int argc, char **argv) {
 
 const cli_command cli_query = {
     .name = "query",
-    .summary = "search recordings by text, picture or sound",
+    .summary = "search recordings by text, picture, sound or clip",
     .usage = "OUT... \"TEXT\" -m MODEL [OPTION]...",
-    .text = "Finds the places in recordings that are nearest to a text, a picture or a sound. OUT is an "
+    .text = "Finds the places in recordings that are nearest to a text, a picture, a sound or a clip. OUT is an "
             "embedding set or a directory that holds sets. The score is the cosine. Neighbouring hits among "
             "the best 4 k become one time range with the best score; then the first k are shown. Sets made "
             "with another model, context or width are refused.",

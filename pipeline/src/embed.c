@@ -1,4 +1,4 @@
-/* embed: one vector for a text, a picture or a sound, each a short sequence of its own on one rank. */
+/* embed: one vector for a text, a picture, a sound or a clip, each a sequence of its own on one rank. */
 #include <string.h>
 
 #include "job.h"
@@ -47,6 +47,10 @@ static lr_status prepare_text(const embed_run *run, const char *text, embed_item
     lr_status st = LR_OK;
     const char *prompt = "";
     char *whole = NULL;
+    if (!run->info->has_text) {
+        LR_FAIL(LR_E_USAGE, "%s takes no text: its inputs are pictures and clips (--image, --video)",
+                run->info->name);
+    }
     if (run->options->task) {
         prompt = lr_model_prompt(run->model, run->options->task);
         if (!prompt) LR_FAIL(LR_E_USAGE, "%s has no task '%s'", run->info->name, run->options->task);
@@ -116,7 +120,7 @@ static lr_status prepare_picture(const embed_run *run, const char *path, embed_i
     const lr_timeline *line = lr_recording_timeline(recording);
     if (!line->has_video) LR_FAIL(LR_E_NO_MEDIA, "there is no picture in it");
     if (line->video.n_coded > 1) {
-        LR_FAIL(LR_E_USAGE, "is a film, not a picture: encode it, or give one frame of it");
+        LR_FAIL(LR_E_USAGE, "is a film, not a picture: give it as --video, encode it, or give one frame of it");
     }
     LR_TRY(picture_layout(run, line, item, err));
     LR_TRY(start_item(run, item, err));
@@ -230,6 +234,22 @@ done:
     return st;
 }
 
+static lr_status embed_clip(embed_run *run, const char *path, float *out, lr_error *err) {
+    const lr_embed_options *o = run->options;
+    lr_clip_run clip = {.model = run->model, .comm = run->comm, .worker = run->worker, .stages = run->stages,
+                        .saved = run->saved, .tokens_before = run->tokens_before,
+                        .options = lr_encode_defaults()};
+    if (o->fps.num != 0 || o->fps.den != 0) clip.options.fps = o->fps;
+    clip.options.context = o->context;
+    clip.options.soft_tokens = o->soft_tokens;
+    clip.options.dim = o->dim;
+    clip.options.threads = (int)lr_pool_threads(run->worker.pool);
+    clip.options.cancel = o->cancel;
+    lr_status st = lr_clip_vector(&clip, path, out, err);
+    run->tokens_before = clip.tokens_before;
+    return st;
+}
+
 static lr_status embed_one(embed_run *run, const lr_embed_input *input, float *out, lr_error *err) {
     lr_status st = LR_OK;
     embed_item item = {0};
@@ -238,8 +258,9 @@ static lr_status embed_one(embed_run *run, const lr_embed_input *input, float *o
     case LR_INPUT_TEXT: st = prepare_text(run, input->value, &item, err); break;
     case LR_INPUT_IMAGE: st = prepare_picture(run, input->value, &item, err); break;
     case LR_INPUT_AUDIO: st = prepare_sound(run, input->value, &item, err); break;
+    case LR_INPUT_VIDEO: st = embed_clip(run, input->value, out, err); break;
     }
-    if (st != LR_OK) goto done;
+    if (st != LR_OK || input->kind == LR_INPUT_VIDEO) goto done;
     LR_TRY(forward(run, &item, err));
     LR_TRY(pool_and_project(run, &item, out, err));
 done:

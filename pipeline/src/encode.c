@@ -14,16 +14,16 @@
 
 #define GATHER_PIECE ((size_t)1 << 22) /* bytes handed over at once */
 
-/* Predicted work of the stages, for the time left: the shares only matter relative to each other.
- * Multiply-accumulates of the published shape (embeddinggemma2 section 8), in thousands of millions. */
+/* Predicted work of the stages, for the time left: multiply-adds; the shares only matter relative to each
+ * other. */
 static double towers_weight(const lr_job *job) {
-    return 0.16 * (double)(job->layout->n_frames * job->layout->frame_soft) * 9.0 +
-           0.3 * (double)job->layout->n_sound_tokens;
+    const lr_model_info *info = lr_model_info_of(job->model);
+    return info->picture_macs * (double)(job->layout->n_frames * job->layout->frame_soft) +
+           info->sound_macs * (double)job->layout->n_sound_tokens;
 }
 static double backbone_weight(const lr_job *job) {
-    double n = (double)job->layout->n_tokens, span = n;
-    if (job->options->context && n > (double)job->options->context) span = (double)job->options->context;
-    return n * (0.18 + 16384e-9 * span);
+    double n = (double)job->layout->n_tokens, windows = (double)job->layout->n_windows;
+    return windows * lr_backbone_flop(job->model, (uint64_t)(n / windows)) / 2;
 }
 
 /* ------------------------------------------------------------------ one rank */
@@ -253,10 +253,12 @@ static lr_status refuse_what_does_not_fit(const lr_job *job, lr_error *err) {
     double total;
     lr_status st = lr_plan_of_job(job, &plan, &total, err);
     if (st != LR_OK || plan.fits) return st;
+    const lr_model_info *info = lr_model_info_of(job->model);
     return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.1f GB and %.1f GB are free: use "
-                   "--context 8192 (windows), a smaller --soft-tokens or --fps, or --start and --end "
+                   "--context %llu (windows), a smaller %s--fps, or --start and --end "
                    "for a part", (unsigned long long)plan.tokens, total / 1e9,
-                   (double)plan.bytes_available / 1e9);
+                   (double)plan.bytes_available / 1e9, (unsigned long long)info->trained_context,
+                   info->n_budgets > 1 ? "--soft-tokens or " : "");
 }
 
 static void fill_result(lr_job *job) {

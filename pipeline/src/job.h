@@ -235,13 +235,26 @@ lr_status lr_named_rows_add(lr_named_rows *rows, const lr_layout *layout, const 
 lr_status lr_named_rows_write(const lr_named_rows *rows, const char *path, lr_error *err);
 void lr_named_rows_free(lr_named_rows *rows);
 
+/* clip.c: the vector of a whole recording on one rank, without a set; to the bit what encode makes with the same
+ * options. */
+typedef struct lr_clip_run {
+    lr_model *model;
+    lr_comm *comm; /* of one rank */
+    lr_worker worker;
+    lr_encode_options options;
+    lr_stage_store *stages;   /* or NULL */
+    lr_named_rows *saved;     /* or NULL */
+    uint64_t tokens_before;   /* rows of the stages so far; grows */
+} lr_clip_run;
+lr_status lr_clip_vector(lr_clip_run *run, const char *path, float *out, lr_error *err);
+
 /* tokens.c: tokens.safetensors of a set holds all that pooling needs, so that a set can be pooled again
  * without the model: beside `time`, `input_ids` and `hidden`
  *   spans int64 [spans, 7]: kind (lr_span_kind), index, time in 1/705600000 s (INT64_MIN: none), first
  *   token, tokens, first soft token, soft tokens;
  *   windows int64 [windows, 2]: first token, tokens;
  *   part int64 [2]: start of the first segment and end of the recording's part, in the same unit;
- *   projection float32 [dim, hidden]. */
+ *   projection float32 [dim, hidden]; or identity int32 [1] where a vector is the mean of hidden itself. */
 lr_status lr_tokens_begin(lr_set_writer *writer, const lr_pooling *pooling, lr_error *err);
 typedef struct lr_saved_tokens {
     lr_checkpoint *file;

@@ -8,6 +8,7 @@ static void fill_options(lr_job *job, lr_encode_options *filled) {
     const lr_model_info *info = lr_model_info_of(job->model);
     if (filled->dim == 0) filled->dim = info->dim;
     if (filled->soft_tokens == 0) filled->soft_tokens = info->picture.budget;
+    if (info->rules.soft_only) filled->stamps = false;
     if (filled->ranks == 0) filled->ranks = 1;
     if (job->comm) filled->ranks = job->comm->size;
     if (filled->threads == 0) {
@@ -54,7 +55,8 @@ done:
 /* A frame rate so high that not even the ids fit, seen before minutes are spent on laying them out. */
 static lr_status refuse_too_many_frames(const lr_layout_input *in, lr_error *err) {
     size_t available = lr_memory_available(), tokens, bytes;
-    if (lr_mul_size((size_t)in->n_frames, (size_t)in->frame_soft, &tokens) &&
+    size_t parts = in->rules.frame_parts > 1 ? (size_t)in->rules.frame_parts : 1;
+    if (lr_mul_size((size_t)in->n_frames / parts, (size_t)in->frame_soft, &tokens) &&
         lr_mul_size(tokens, sizeof(int32_t), &bytes) && (available == 0 || bytes <= available)) {
         return LR_OK;
     }

@@ -1,4 +1,5 @@
-/* Search of embedding sets by a text, a picture or a sound. */
+/* Search of embedding sets by a text, a picture, a sound or a clip. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,28 @@ static lr_status check_sets(lr_model *model, lr_set *const *sets, size_t n_sets,
     return LR_OK;
 }
 
+/* A clip is sampled as the set's recording was. */
+static lr_status set_fps(const lr_set_info *set, lr_rational *fps, lr_error *err) {
+    json_error_t cause;
+    json_t *manifest = json_loads(set->manifest, 0, &cause);
+    const char *text = json_string_value(json_object_get(json_object_get(manifest, "options"), "fps"));
+    long long num = 0, den = 0;
+    bool good = text && sscanf(text, "%lld/%lld", &num, &den) == 2 && num > 0 && den > 0;
+    json_decref(manifest);
+    if (!good) return lr_fail(err, LR_E_FORMAT, "%s: the manifest does not say with which --fps the set was made",
+                              set->path);
+    *fps = (lr_rational){num, den};
+    return LR_OK;
+}
+
+static lr_status clip_options(const lr_set_info *set, const lr_query_options *options, lr_embed_options *embed,
+                              lr_error *err) {
+    embed->fps = options->fps;
+    embed->context = strtoull(set->context, NULL, 10); /* "full": 0 */
+    if (options->fps.num != 0 || options->fps.den != 0) return LR_OK;
+    return set_fps(set, &embed->fps, err);
+}
+
 lr_status lr_query(lr_model *model, lr_set *const *sets, size_t n_sets, const lr_embed_input *input,
                    const lr_query_options *options, lr_hit **hits, size_t *count, lr_error *err) {
     lr_status st = LR_OK;
@@ -48,6 +71,7 @@ lr_status lr_query(lr_model *model, lr_set *const *sets, size_t n_sets, const lr
     int threads = options->threads > 0 ? options->threads : lr_processors();
     lr_embed_options embed = {.task = options->task, .dim = dim, .soft_tokens = options->soft_tokens,
                               .threads = threads, .cancel = options->cancel};
+    if (input->kind == LR_INPUT_VIDEO) LR_TRY(clip_options(lr_set_info_of(sets[0]), options, &embed, err));
     LR_TRY(LR_NEW(&vector, dim, "the query's vector", err));
     LR_TRY(lr_embed(model, input, 1, &embed, vector, err));
     LR_TRY(lr_pool_create((size_t)threads, &pool, err));

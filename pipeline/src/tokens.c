@@ -32,13 +32,16 @@ lr_status lr_tokens_begin(lr_set_writer *writer, const lr_pooling *pooling, lr_e
         windows[2 * i] = (int64_t)layout->windows[i].first;
         windows[2 * i + 1] = (int64_t)layout->windows[i].count;
     }
+    const int32_t identity = 1;
+    const lr_tensor matrix = {.dtype = LR_F32, .n_dims = 2, .dims = {projection->dim, projection->hidden},
+                              .data = projection->matrix};
+    const lr_tensor none = {.dtype = LR_I32, .n_dims = 1, .dims = {1}, .data = &identity};
     const lr_set_tensor tensors[] = {
         {"time", {.dtype = LR_F64, .n_dims = 1, .dims = {layout->n_tokens}, .data = times}},
         {"spans", {.dtype = LR_I64, .n_dims = 2, .dims = {layout->n_spans, SPAN_VALUES}, .data = spans}},
         {"windows", {.dtype = LR_I64, .n_dims = 2, .dims = {layout->n_windows, 2}, .data = windows}},
         {"part", {.dtype = LR_I64, .n_dims = 1, .dims = {2}, .data = part}},
-        {"projection", {.dtype = LR_F32, .n_dims = 2, .dims = {projection->dim, projection->hidden},
-                        .data = projection->matrix}},
+        {projection->matrix ? "projection" : "identity", projection->matrix ? matrix : none},
         {"input_ids", {.dtype = LR_I32, .n_dims = 1, .dims = {layout->n_tokens}, .data = layout->ids}},
     };
     LR_TRY(lr_set_tokens_begin(writer, tensors, sizeof tensors / sizeof *tensors, layout->n_tokens,
@@ -145,13 +148,15 @@ done:
 
 static lr_status take_tokens(lr_saved_tokens *out, const char *path, lr_error *err) {
     lr_status st = LR_OK;
-    const lr_tensor *hidden = NULL, *projection = NULL, *part = NULL;
+    const lr_tensor *hidden = NULL, *projection = NULL, *part = NULL, *none = NULL;
     LR_TRY(find(out->file, "hidden", LR_F32, 2, 0, 0, &hidden, err));
-    LR_TRY(find(out->file, "projection", LR_F32, 2, 0, hidden->dims[1], &projection, err));
+    if (lr_checkpoint_find(out->file, "identity")) LR_TRY(find(out->file, "identity", LR_I32, 1, 1, 0, &none, err));
+    else LR_TRY(find(out->file, "projection", LR_F32, 2, 0, hidden->dims[1], &projection, err));
     LR_TRY(find(out->file, "part", LR_I64, 1, 2, 0, &part, err));
     out->hidden = hidden->data;
-    out->projection = (lr_projection){.matrix = projection->data, .dim = projection->dims[0],
-                                      .hidden = projection->dims[1], .source = path};
+    out->projection = (lr_projection){.matrix = projection ? projection->data : NULL,
+                                      .dim = projection ? projection->dims[0] : hidden->dims[1],
+                                      .hidden = hidden->dims[1], .source = path};
     const int64_t *times = part->data;
     out->base = times[0];
     out->end = times[1];

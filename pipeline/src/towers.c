@@ -63,12 +63,13 @@ static void spans_of(const slice *s, lr_span_kind kind, size_t *a, size_t *b) {
 typedef struct picture_run {
     const slice *slice;
     const lr_span **spans; /* [end - first] of the frames wanted */
-    lr_stored_range range; /* frames of the grid */
+    lr_stored_range range; /* spans of frames, by their `source` */
     lr_frame_reader *reader;
+    int64_t next; /* the frame of the grid that the reader gives next */
     lr_vision *vision;
     lr_keeper keeper;
-    float *soft; /* [frame_soft, hidden] of the last picture */
-    lr_time shown; /* its pts */
+    float *soft; /* [frame_soft, hidden] of the last span */
+    lr_time shown; /* the pts of its one frame */
     bool have, substituted;
     lr_stage_base base;
     lr_stage_tap tap;
@@ -96,16 +97,36 @@ static lr_status put_pictures(picture_run *run, lr_error *err) {
     return lr_keeper_flush(&run->keeper, damage, n_damage, err);
 }
 
+/* Frame k of the grid. Frames come in order, but for a recording so short that it is repeated. */
+static lr_status read_frame(picture_run *run, int64_t k, lr_frame *frame, lr_error *err) {
+    lr_status st = LR_OK;
+    const lr_job *job = run->slice->job;
+    bool got = false;
+    LR_TRY(lr_cancel_check(run->slice->worker->cancel, err));
+    if (k != run->next) {
+        lr_frame_reader_close(run->reader);
+        run->reader = NULL;
+        LR_TRY(lr_frame_reader_open(&run->reader, job->recording, k, (int64_t)job->layout->n_grid, err));
+    }
+    LR_TRY(lr_frame_reader_next(run->reader, frame, &got, err));
+    if (!got || frame->index != k) {
+        LR_FAIL(LR_E_INTERNAL, "frame %lld of the grid was wanted and %lld came", (long long)k,
+                got ? (long long)frame->index : -1LL);
+    }
+    run->next = k + 1;
+done:
+    return st;
+}
+
+/* The frames of one span through the tower. */
 static lr_status encode_picture(picture_run *run, const lr_span *span, lr_error *err) {
     lr_status st = LR_OK;
     const slice *s = run->slice;
+    const lr_layout *layout = s->job->layout;
     lr_frame frame = {0};
-    bool got = false;
-    LR_TRY(lr_cancel_check(s->worker->cancel, err));
-    LR_TRY(lr_frame_reader_next(run->reader, &frame, &got, err));
-    if (!got || frame.index != span->index) {
-        LR_FAIL(LR_E_INTERNAL, "frame %lld of the grid was wanted and %lld came",
-                (long long)span->index, got ? (long long)frame.index : -1LL);
+    for (uint64_t part = 0; part < layout->frame_parts; part++) {
+        LR_TRY(read_frame(run, lr_layout_frame(layout, span, part), &frame, err));
+        if (part + 1 < layout->frame_parts) LR_TRY(lr_vision_hold(run->vision, &frame, err));
     }
     /* A slide that stays on: the same decoded picture gives the same soft tokens. */
     bool again = run->have && frame.pts == run->shown && frame.substituted == run->substituted;
@@ -114,18 +135,28 @@ static lr_status encode_picture(picture_run *run, const lr_span *span, lr_error 
         run->have = false;
         LR_TRY(lr_vision_encode(run->vision, &frame, run->soft, &run->tap, err));
     }
-    run->have = true;
+    run->have = layout->frame_parts == 1;
     run->shown = frame.pts;
     run->substituted = frame.substituted;
     s->work->frames_encoded++;
     place_picture(run, span, run->soft);
-    (void)lr_keeper_add(&run->keeper, (uint64_t)span->index, 1, run->soft);
+    (void)lr_keeper_add(&run->keeper, span->source, 1, run->soft);
     if (lr_keeper_full(&run->keeper)) LR_TRY(put_pictures(run, err));
 done:
     return st;
 }
 
-/* Frames [first, end) of the grid. */
+/* Reads the frames of the spans [first, end) of frames. */
+static lr_status open_reader(picture_run *run, uint64_t first, uint64_t end, lr_error *err) {
+    const lr_layout *layout = run->slice->job->layout;
+    const lr_span *last = run->spans[end - 1 - run->range.first];
+    int64_t stop = lr_layout_frame(layout, last, layout->frame_parts - 1) + 1;
+    run->next = lr_layout_frame(layout, run->spans[first - run->range.first], 0);
+    if (layout->n_grid < layout->frame_parts) stop = (int64_t)layout->n_grid;
+    return lr_frame_reader_open(&run->reader, run->slice->job->recording, run->next, stop, err);
+}
+
+/* Spans [first, end) of frames. */
 static lr_status encode_gap(picture_run *run, uint64_t first, uint64_t end, lr_error *err) {
     lr_status st = LR_OK;
     lr_error ignored = {0};
@@ -135,7 +166,7 @@ static lr_status encode_gap(picture_run *run, uint64_t first, uint64_t end, lr_e
         LR_TRY(lr_vision_create(&run->vision, job->model, layout->frame_width, layout->frame_height,
                                 run->slice->worker, err));
     }
-    LR_TRY(lr_frame_reader_open(&run->reader, job->recording, (int64_t)first, (int64_t)end, err));
+    LR_TRY(open_reader(run, first, end, err));
     for (uint64_t k = first; k < end; k++) LR_TRY(encode_picture(run, run->spans[k - run->range.first], err));
     size_t n_damage = 0;
     const lr_damage *damage = lr_frame_reader_damage(run->reader, &n_damage);
@@ -155,8 +186,8 @@ static lr_status open_pictures(picture_run *run, size_t a, size_t b, lr_error *e
     const lr_layout *layout = s->job->layout;
     lr_stored_range *range = &run->range;
     range->kind = LR_SLICE_FRAMES;
-    range->first = (uint64_t)layout->spans[a].index;
-    range->end = (uint64_t)layout->spans[b - 1].index + 1;
+    range->first = layout->spans[a].source;
+    range->end = layout->spans[b - 1].source + 1;
     range->row_floats = layout->frame_soft * s->hidden;
     range->take = take_stored_pictures;
     range->arg = run;
@@ -166,7 +197,7 @@ static lr_status open_pictures(picture_run *run, size_t a, size_t b, lr_error *e
     LR_TRY(lr_keeper_begin(&run->keeper, s->job, LR_SLICE_FRAMES, SLICE_FRAMES, range->row_floats, err));
     for (size_t i = a; i < b; i++) {
         const lr_span *span = &layout->spans[i];
-        if (span->kind == LR_SPAN_FRAME) run->spans[(uint64_t)span->index - range->first] = span;
+        if (span->kind == LR_SPAN_FRAME) run->spans[span->source - range->first] = span;
     }
     for (uint64_t k = range->first; k < range->end; k++) {
         if (!run->spans[k - range->first]) LR_FAIL(LR_E_INTERNAL, "frame %llu has no span", (unsigned long long)k);

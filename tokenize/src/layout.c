@@ -159,7 +159,7 @@ static lr_status add_frame(lr_builder *b, const lr_layout_input *in, int64_t spa
                                         .soft = in->rules.video_soft,
                                         .end = in->rules.end_image,
                                         .soft_count = in->frame_soft,
-                                        .source = (uint64_t)k},
+                                        .source = (uint64_t)span},
                             err);
 }
 

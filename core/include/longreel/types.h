@@ -67,7 +67,7 @@ typedef struct lr_span {
     uint64_t count;
     uint64_t soft_first; /* soft tokens [soft_first, soft_first + soft_count), inside the span */
     uint64_t soft_count;
-    uint64_t source;   /* frame: k; sound: its first token among the track's sound tokens */
+    uint64_t source;   /* frame: its number among the spans of frames; sound: its first token among the track's sound tokens */
 } lr_span;
 
 /* A window: a sequence of its own (bos ... eos, positions from 0). --context full has one. */

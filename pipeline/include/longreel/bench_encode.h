@@ -23,7 +23,7 @@ typedef struct lr_bench_result {
 lr_status lr_bench_backbone(lr_model *model, uint64_t tokens, uint64_t chunk, int ranks, int threads,
                             int repeats, lr_bench_result *out, lr_error *err);
 /* One made picture of width x height pixels at a budget (0: the model's for video) through resize and
- * vision tower. */
+ * vision tower; where a span has several frames, so many of them. */
 lr_status lr_bench_vision(lr_model *model, int width, int height, int soft_tokens, int threads,
                           int repeats, lr_bench_result *out, lr_error *err);
 

@@ -87,8 +87,9 @@ lr_status lr_encode_recording(lr_model *model, const char *recording, const char
                               const lr_encode_options *options, lr_encode_result *result,
                               lr_error *err);
 
-/* One vector for a text, picture file or sound file: out [dim]. `task` may be NULL. */
-typedef enum lr_input_kind { LR_INPUT_TEXT, LR_INPUT_IMAGE, LR_INPUT_AUDIO } lr_input_kind;
+/* One vector for a text, picture file, sound file or clip: out [dim]. `task` may be NULL. A clip's vector is
+ * that of the recording as lr_encode_recording makes it with default options. */
+typedef enum lr_input_kind { LR_INPUT_TEXT, LR_INPUT_IMAGE, LR_INPUT_AUDIO, LR_INPUT_VIDEO } lr_input_kind;
 typedef struct lr_embed_input {
     lr_input_kind kind;
     const char *value; /* the text, or a path */
@@ -96,7 +97,9 @@ typedef struct lr_embed_input {
 typedef struct lr_embed_options {
     const char *task;
     size_t dim;
-    int soft_tokens; /* pictures; 0: the model's default for pictures */
+    int soft_tokens; /* pictures; 0: the model's default for pictures, for clips that for video */
+    lr_rational fps;  /* of clips; 0/0: 1 */
+    uint64_t context; /* of clips, tokens a window; 0: full */
     int threads;
     lr_cancel *cancel;
     const char *stages_directory; /* NULL: none */
@@ -113,6 +116,7 @@ typedef struct lr_query_options {
     size_t k;         /* 10 hits */
     bool merge;       /* true: neighbouring hits become one time range */
     int soft_tokens;  /* as for lr_embed */
+    lr_rational fps;  /* of a clip; 0/0: as the first set was made. Its context is the sets' */
     int threads;
     lr_cancel *cancel;
 } lr_query_options;
