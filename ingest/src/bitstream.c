@@ -114,10 +114,12 @@ static lri_picture_kind look_h264(const AVCodecParameters *p, const uint8_t *dat
     while (lri_next_nal(&walk, &nal, &length)) {
         unsigned type = nal[0] & 31u;
         if (type == 6 && has_exact_recovery(nal, length)) kind.entry = LRI_ENTRY_OPEN;
+        /* Parameter sets, which later pictures may need. */
+        if (type == 7 || type == 8 || type == 13 || type == 15) kind.reference = true;
         if (type != 1 && type != 2 && type != 5) continue;
         slices = true;
         if (type == 5) kind.entry = LRI_ENTRY_CLOSED;
-        if (nal[0] & 0x60) kind.reference = true;
+        if (type == 5 || (nal[0] & 0x60)) kind.reference = true;
     }
     if (!slices) kind.reference = true;
     return kind;
@@ -129,16 +131,20 @@ static lri_picture_kind look_hevc(const AVCodecParameters *p, const uint8_t *dat
     lri_nal_walk walk = lri_walk_nals(p, data, size);
     const uint8_t *nal;
     size_t length;
+    bool sets = false;
     while (lri_next_nal(&walk, &nal, &length)) {
         unsigned type = (nal[0] >> 1) & 63u;
+        /* Parameter sets, which later pictures may need. */
+        sets = sets || (type >= 32 && type <= 34);
         if (type > 31) continue;
         /* IDR: leading pictures can be decoded. BLA and CRA: they may need what came before. */
         if (type == 19 || type == 20) kind.entry = LRI_ENTRY_CLOSED;
         else if (type >= 16 && type <= 23) kind.entry = LRI_ENTRY_OPEN;
         /* Leading pictures (RADL, RASL). */
         if (type >= 6 && type <= 9) kind.type = 'B';
-        /* Even types below 16 are not used by pictures of their own temporal layer; without the
-         * highest layer's number that says little, so they count as references. */
+        /* Even types below 16 are not used by pictures of their own temporal layer (H.265 table 7-1). */
+        if (length > 1 && (nal[1] & 7) > 0) kind.layer = (nal[1] & 7) - 1;
+        kind.reference = sets || type > 14 || type % 2 != 0;
         break;
     }
     return kind;
@@ -202,7 +208,7 @@ lri_picture_kind lri_picture_look(const AVCodecParameters *parameters, const uin
 {
     const AVCodecDescriptor *descriptor = avcodec_descriptor_get(parameters->codec_id);
     if (descriptor && (descriptor->props & AV_CODEC_PROP_INTRA_ONLY))
-        return (lri_picture_kind){LRI_ENTRY_CLOSED, true, false, 'I', 0};
+        return (lri_picture_kind){.entry = LRI_ENTRY_CLOSED, .shown = true, .type = 'I'};
     switch (parameters->codec_id) {
     case AV_CODEC_ID_H264: return look_h264(parameters, data, size);
     case AV_CODEC_ID_HEVC: return look_hevc(parameters, data, size);

@@ -18,6 +18,8 @@ typedef struct lri_picture_kind {
     lri_entry_kind entry;
     bool shown;     /* false: never output (a hidden reference, a placeholder) */
     bool reference; /* others may depend on it; true when in doubt */
+    int layer;      /* temporal layer: where `reference` is false, no picture of this layer or a lower one
+                       depends on it */
     char type;      /* 'I', 'P', 'B' or 0 where the codec is not looked into */
     char packed;    /* the type of a second picture that the next packet stands for (MPEG-4 in AVI) */
 } lri_picture_kind;

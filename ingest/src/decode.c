@@ -122,6 +122,9 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
     /* Without it, draining loses the pictures behind a recovery point that has not been output. What
      * is really wrong is marked, and found out. */
     c->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
+    /* libav raises it when a picture comes too late, and drops that one; the index knows better. */
+    if (codec->id == AV_CODEC_ID_H264 && c->has_b_frames < recording->video.reorder)
+        c->has_b_frames = recording->video.reorder;
     c->thread_count = is_guessing(codec->id) ? 1 : decoder->threads;
     /* Whole pictures: which errors a codec notices depends on how it divides one. */
     c->thread_type = FF_THREAD_FRAME;
@@ -147,6 +150,7 @@ lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, 
     decoder->recording = recording;
     decoder->threads = threads < 1 ? 1 : threads > 64 ? 64 : threads;
     decoder->renew_at = decoder->renew_end = SIZE_MAX;
+    decoder->also = SIZE_MAX;
     lr_status st = open_source(decoder, err);
     return st == LR_OK ? open_codec(decoder, err) : st;
 }
@@ -259,6 +263,8 @@ lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
     decoder->renew_at = decoder->renew_end = SIZE_MAX;
     decoder->faults = 0;
     atomic_store(&decoder->watch.errors, 0);
+    double start = lri_clock_now();
+    decoder->work.begins++;
     LR_TRY(skip_to(decoder, entry, &found, err));
     if (!found) decoder->held = false;
     if (!found && entry > 0) {
@@ -268,11 +274,30 @@ lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
     if (!found) LR_TRY(walk_to(decoder, entry, err));
     decoder->began = decoder->next = entry;
     decoder->opened = true;
+    decoder->work.read += lri_clock_now() - start;
 done:
     return st;
 }
 
 /* ------------------------------------------------------------------ decoding */
+
+bool lri_packet_passes(const lri_video_index *video, const uint8_t *keep, size_t ordinal)
+{
+    if (!keep || (video->packets[ordinal].flags & (LRI_REFERENCE | LRI_OPEN)) || is_guessing(video->codec))
+        return false;
+    /* The packet behind a wanted one may be the second field of its picture. */
+    size_t before = ordinal > 0 ? ordinal - 1 : 0;
+    return !((keep[ordinal / 8] >> ordinal % 8 | keep[before / 8] >> before % 8) & 1);
+}
+
+bool lri_decoder_passes(const lri_decoder *decoder, size_t ordinal)
+{
+    const lri_video_index *video = &decoder->recording->video;
+    if ((video->packets[ordinal].flags & (LRI_REFERENCE | LRI_OPEN)) || is_guessing(video->codec)) return false;
+    if (decoder->avoid && decoder->avoid(decoder->avoid_arg, ordinal)) return true;
+    bool also = decoder->also != SIZE_MAX && (ordinal == decoder->also || ordinal == decoder->also + 1);
+    return !also && lri_packet_passes(video, decoder->keep, ordinal);
+}
 
 /* The packet `next` into `packet`. Readers after a seek must give what the index saw; where they do
  * not, the file is read again from its start. */
@@ -298,9 +323,18 @@ done:
     return st;
 }
 
+/* avcodec_send_packet, timed. */
+static int send(lri_decoder *decoder, AVPacket *packet)
+{
+    double start = lri_clock_now();
+    int code = avcodec_send_packet(decoder->codec, packet);
+    decoder->work.decode += lri_clock_now() - start;
+    return code;
+}
+
 lr_status lri_decoder_drain(lri_decoder *decoder, lr_error *err)
 {
-    int code = avcodec_send_packet(decoder->codec, NULL);
+    int code = send(decoder, NULL);
     decoder->draining = true;
     if (code == AVERROR(ENOMEM))
         return lri_av_fail(err, code, LR_E_FORMAT, "%s", decoder->recording->path);
@@ -312,12 +346,21 @@ lr_status lri_decoder_drain(lri_decoder *decoder, lr_error *err)
 lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err)
 {
     bool got;
+    double start = lri_clock_now();
     lr_status st = hold_next(decoder, &got, err);
+    decoder->work.read += lri_clock_now() - start;
     if (st != LR_OK) return st;
     if (!got) return lri_decoder_drain(decoder, err);
     AVPacket *packet = decoder->packet;
+    if (lri_decoder_passes(decoder, decoder->next)) {
+        decoder->work.passed++;
+        av_packet_unref(packet);
+        decoder->held = false;
+        decoder->next++;
+        return LR_OK;
+    }
     packet->pts = packet->dts = (int64_t)decoder->next;
-    int code = avcodec_send_packet(decoder->codec, packet);
+    int code = send(decoder, packet);
     if (code == AVERROR(EAGAIN))
         return lr_fail(err, LR_E_INTERNAL, "%s: the decoder is full", decoder->recording->path);
     if (code == AVERROR(ENOMEM))
@@ -326,6 +369,8 @@ lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err)
     av_packet_unref(packet);
     decoder->held = false;
     decoder->next++;
+    decoder->fed++;
+    decoder->work.fed++;
     return LR_OK;
 }
 
@@ -344,7 +389,9 @@ lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
     *got = false;
     /* While draining, a decoder may return an error for each picture it still held. */
     for (int failures = 0; failures < 256;) {
+        double start = lri_clock_now();
         int code = avcodec_receive_frame(decoder->codec, decoder->frame);
+        decoder->work.decode += lri_clock_now() - start;
         if (code >= 0) {
             int64_t ordinal = decoder->frame->pts;
             if (ordinal < 0 || ordinal >= (int64_t)decoder->recording->video.n_packets) continue;

@@ -3,6 +3,7 @@
 #define LRI_DECODE_H
 
 #include "recording.h"
+#include "work.h"
 
 /* A picture that has not come out when this many packets behind it are fed does not come: the codecs
  * hold at most 16 pictures, and each thread one. */
@@ -23,6 +24,16 @@ typedef struct lri_decoder {
     size_t began; /* ordinal where decoding began */
     size_t next;  /* ordinal of the next packet to feed */
     int threads;
+    /* Packets that nothing refers to and that `keep` lacks are not decoded; NULL: all are. One bit a packet,
+     * the lowest first. */
+    const uint8_t *keep;
+    size_t also; /* one that is wanted, too; SIZE_MAX: none */
+    /* Whether a packet that nothing refers to is known to be damaged: it is passed over, so that what a
+     * decoder makes of it cannot reach the pictures behind. May be NULL. */
+    bool (*avoid)(const void *arg, size_t ordinal);
+    const void *avoid_arg;
+    size_t fed; /* packets given to codecs since the decoder was opened */
+    lri_work work;
     lri_watch watch;
     unsigned faults; /* errors that libav returned, since the decoder began */
 } lri_decoder;
@@ -33,13 +44,17 @@ lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, 
 void lri_decoder_close(lri_decoder *decoder);
 /* Begins at an entry of the index (or ordinal 0). */
 lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err);
+/* Whether nothing refers to a packet and no picture of `keep` (as in lri_decoder) needs it. */
+bool lri_packet_passes(const lri_video_index *video, const uint8_t *keep, size_t ordinal);
+/* Whether a packet is passed over instead of decoded. */
+bool lri_decoder_passes(const lri_decoder *decoder, size_t ordinal);
 /* Takes a picture into decoder->frame if the codec has one (*got; frame->pts is its ordinal), else feeds
- * one packet, or drains the codec when all below `limit` are fed. When decoder->ended, nothing more
+ * or passes over one packet, or drains the codec when all below `limit` are fed. When decoder->ended, nothing more
  * comes before lri_decoder_begin. */
 lr_status lri_decoder_step(lri_decoder *decoder, size_t limit, bool *got, lr_error *err);
 /* Steps until a picture comes; *got false at the end. */
 lr_status lri_decoder_next(lri_decoder *decoder, size_t limit, bool *got, lr_error *err);
-/* Feeds exactly one packet; pictures are then to be taken with lri_decoder_take. */
+/* Feeds or passes over exactly one packet; pictures are then to be taken with lri_decoder_take. */
 lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err);
 /* A picture that the codec has ready, if any. */
 lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err);

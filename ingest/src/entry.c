@@ -34,6 +34,22 @@ static uint32_t find(const lri_video_index *video, const entry_stack *stack, int
     return low > 0 ? stack->ordinals[low - 1] : 0;
 }
 
+/* No codec delays more. */
+#define MOST_REORDER 16
+
+static int reorder_of(const lri_video_index *video)
+{
+    int most = 0;
+    for (size_t i = 1; i < video->n_packets && most < MOST_REORDER; i++) {
+        const lri_packet *packet = &video->packets[i];
+        int behind = 0;
+        for (size_t j = i; j-- > 0 && i - j <= 2 * MOST_REORDER;)
+            behind += video->packets[j].pts > packet->pts;
+        if (behind > most) most = behind;
+    }
+    return most < MOST_REORDER ? most : MOST_REORDER;
+}
+
 lr_status lri_video_find_entries(lri_video_index *video, lr_error *err)
 {
     lr_status st = LR_OK;
@@ -52,6 +68,7 @@ lr_status lri_video_find_entries(lri_video_index *video, lr_error *err)
         else if (entry) latest = i;
         video->entry[i] = entry ? (uint32_t)i : find(video, &stack, packet->pts);
     }
+    video->reorder = reorder_of(video);
 done:
     lr_free(stack.ordinals);
     return st;

@@ -3,7 +3,9 @@
 
 #include "convert.h"
 #include "fields.h"
+#include "frames.h"
 #include "stream.h"
+#include "team.h"
 
 #define NO_PICTURE SIZE_MAX
 
@@ -14,14 +16,20 @@ struct lr_frame_reader {
     lri_stream stream;
     lri_fields fields;
     lri_converter converter;
-    uint8_t *rgb;
+    uint8_t *rgb, *own_rgb;
+    lri_fresh fresh; /* where rgb comes from; NULL: it is own_rgb */
+    void *fresh_arg;
     size_t stride;
+    double convert_seconds;
     size_t held;                    /* ordinal of the picture in rgb */
     size_t dark_first, dark_end;    /* shown pictures around the last one in doubt, none of them clean */
     size_t told_first, told_end;    /* those of them whose damage was reported last */
     lr_damage *damage;
     size_t n_damage, damage_capacity;
-    bool finished;
+    bool begun, finished;
+    /* Of a reader that was opened for the world. */
+    lri_plan plan;
+    lri_team *team; /* reads for it */
 };
 
 /* ------------------------------------------------------------------ what can be shown */
@@ -134,12 +142,21 @@ done:
 
 /* ------------------------------------------------------------------ pictures */
 
+/* Memory to write a picture to. */
+static lr_status take_fresh(lr_frame_reader *reader, lr_error *err)
+{
+    reader->held = NO_PICTURE;
+    return reader->fresh ? reader->fresh(reader->fresh_arg, &reader->rgb, err) : LR_OK;
+}
+
 static lr_status convert(lr_frame_reader *reader, const AVFrame *frame, lr_error *err)
 {
     size_t ordinal = (size_t)frame->pts;
-    reader->held = NO_PICTURE;
-    lr_status st = lri_convert(&reader->converter, reader->recording, frame, reader->rgb,
-                               reader->stride, err);
+    lr_status st = take_fresh(reader, err);
+    if (st != LR_OK) return st;
+    double start = lri_clock_now();
+    st = lri_convert(&reader->converter, reader->recording, frame, reader->rgb, reader->stride, err);
+    reader->convert_seconds += lri_clock_now() - start;
     if (st == LR_OK) reader->held = ordinal;
     return st;
 }
@@ -225,8 +242,8 @@ static lr_status bring(lr_frame_reader *reader, size_t asked, size_t *shown, lr_
     for (;;) {
         LR_TRY(resolve(reader, asked, shown, err));
         if (*shown == NO_PICTURE) {
+            LR_TRY(take_fresh(reader, err));
             memset(reader->rgb, 0, reader->stride * (size_t)reader->recording->timeline.video.height);
-            reader->held = NO_PICTURE;
             goto done;
         }
         const AVFrame *frame;
@@ -274,6 +291,15 @@ done:
     return st;
 }
 
+/* Where every picture is to be seen, its share is decoded from its start, whatever is shown. */
+static lr_status start(lr_frame_reader *reader, lr_error *err)
+{
+    reader->begun = true;
+    if (!reader->recording->options.every_picture || reader->shown_first == reader->shown_end) return LR_OK;
+    size_t entry = lri_entry_of(&reader->recording->video, ordinal_of(reader, reader->shown_first));
+    return lri_stream_begin(&reader->stream, entry, err);
+}
+
 /* Decodes what is left of the reader's share, only to know its damage. */
 static lr_status finish(lr_frame_reader *reader, lr_error *err)
 {
@@ -295,46 +321,52 @@ done:
     return st;
 }
 
-/* ------------------------------------------------------------------ the public face */
+/* ------------------------------------------------------------------ one reader */
 
-lr_status lr_frame_reader_open(lr_frame_reader **out, const lr_recording *recording, int64_t first,
-                               int64_t end, lr_error *err)
+lr_status lri_reader_open(lr_frame_reader **out, const lr_recording *recording, const lri_plan *plan, int threads,
+                          lri_fresh fresh, void *fresh_arg, lr_error *err)
 {
     *out = NULL;
     lr_status st = LR_OK;
     lr_frame_reader *reader = NULL;
     const lr_video_info *info = &recording->timeline.video;
-    if (!recording->timeline.has_video)
-        return lr_fail(err, LR_E_USAGE, "%s: has no pictures", recording->path);
-    if (first < 0 || end < first || end > info->n_frames)
-        return lr_fail(err, LR_E_USAGE, "%s: frames [%lld, %lld) of %lld", recording->path,
-                       (long long)first, (long long)end, (long long)info->n_frames);
     LR_TRY(LR_NEW(&reader, 1, "a frame reader", err));
     reader->recording = recording;
-    reader->next = first;
-    reader->end = end;
     reader->held = NO_PICTURE;
     reader->fields.met = info->interlaced;
-    reader->shown_first = first == 0 ? 0 : lri_grid_shown(recording, first);
-    reader->shown_end =
-        end == info->n_frames ? recording->video.n_shown : lri_grid_shown(recording, end);
     reader->stride = lri_rgb_stride(info->width);
-    LR_TRY(lr_new_array((void **)&reader->rgb, (size_t)info->height, reader->stride, "a picture",
-                        err));
-    LR_TRY(lri_stream_open(&reader->stream, recording, err));
+    reader->fresh = fresh;
+    reader->fresh_arg = fresh_arg;
+    if (!fresh)
+        LR_TRY(lr_new_array((void **)&reader->own_rgb, (size_t)info->height, reader->stride, "a picture", err));
+    reader->rgb = reader->own_rgb;
+    LR_TRY(lri_stream_open(&reader->stream, recording, threads, plan->keep, err));
+    reader->stream.never_jumps = plan->way.never_jumps;
     *out = reader;
 done:
-    if (st != LR_OK) lr_frame_reader_close(reader);
+    if (st != LR_OK) lri_reader_close(reader);
     return st;
 }
 
-lr_status lr_frame_reader_next(lr_frame_reader *reader, lr_frame *frame, bool *got, lr_error *err)
+void lri_reader_aim(lr_frame_reader *reader, int64_t first, int64_t end)
+{
+    const lr_recording *recording = reader->recording;
+    reader->next = first;
+    reader->end = end;
+    reader->begun = reader->finished = false;
+    reader->shown_first = first == 0 ? 0 : lri_grid_shown(recording, first);
+    reader->shown_end = end == recording->timeline.video.n_frames ? recording->video.n_shown
+                                                                 : lri_grid_shown(recording, end);
+}
+
+lr_status lri_reader_next(lr_frame_reader *reader, lr_frame *frame, bool *got, lr_error *err)
 {
     lr_status st = LR_OK;
     const lr_recording *recording = reader->recording;
     const lr_video_info *info = &recording->timeline.video;
     *got = false;
     LR_TRY(lr_cancel_check(recording->options.cancel, err));
+    if (!reader->begun) LR_TRY(start(reader, err));
     if (reader->next == reader->end) {
         if (!reader->finished) LR_TRY(finish(reader, err));
         goto done;
@@ -362,19 +394,113 @@ done:
     return st;
 }
 
+lr_damage *lri_reader_take_damage(lr_frame_reader *reader, size_t *count)
+{
+    lr_damage *damage = reader->damage;
+    *count = reader->n_damage;
+    reader->damage = NULL;
+    reader->n_damage = reader->damage_capacity = 0;
+    return damage;
+}
+
+void lri_reader_work(const lr_frame_reader *reader, lri_work *work)
+{
+    *work = reader->stream.decoder.work;
+    if (reader->stream.verdicts.checker_open) lri_work_add(work, &reader->stream.verdicts.checker.work);
+    work->convert = reader->convert_seconds;
+}
+
+void lri_reader_close(lr_frame_reader *reader)
+{
+    if (!reader) return;
+    lri_stream_close(&reader->stream);
+    lri_fields_free(&reader->fields);
+    lri_converter_free(&reader->converter);
+    lr_free(reader->own_rgb);
+    lr_free(reader->damage);
+    lr_free(reader);
+}
+
+/* ------------------------------------------------------------------ the public face */
+
+lr_status lri_frame_reader_open(lr_frame_reader **out, const lr_recording *recording, int64_t first, int64_t end,
+                                const lri_way *wish, lr_error *err)
+{
+    lr_status st = LR_OK;
+    lr_frame_reader *reader = NULL;
+    lri_plan plan = {0};
+    const lr_video_info *info = &recording->timeline.video;
+    *out = NULL;
+    if (!recording->timeline.has_video)
+        return lr_fail(err, LR_E_USAGE, "%s: has no pictures", recording->path);
+    if (first < 0 || end < first || end > info->n_frames)
+        return lr_fail(err, LR_E_USAGE, "%s: frames [%lld, %lld) of %lld", recording->path,
+                       (long long)first, (long long)end, (long long)info->n_frames);
+    if (end > first) LR_TRY(lri_plan_make(&plan, recording, first, end, wish, err));
+    /* Where nothing goes on side by side, no thread is made for it. */
+    if (end == first || (!wish && (end - first == 1 || recording->options.threads == 1))) {
+        plan.way.workers = 1;
+        plan.way.threads = recording->options.threads;
+        LR_TRY(lri_reader_open(&reader, recording, &plan, plan.way.threads, NULL, NULL, err));
+        lri_reader_aim(reader, first, end);
+        reader->plan = plan;
+        memset(&plan, 0, sizeof plan);
+    } else {
+        LR_TRY(LR_NEW(&reader, 1, "a frame reader", err));
+        reader->recording = recording;
+        reader->stream.decoder.source.fd = -1;
+        reader->plan.way = plan.way;
+        LR_TRY(lri_team_open(&reader->team, recording, &plan, err));
+    }
+    *out = reader;
+    reader = NULL;
+done:
+    lr_frame_reader_close(reader);
+    lri_plan_free(&plan);
+    return st;
+}
+
+lr_status lr_frame_reader_open(lr_frame_reader **out, const lr_recording *recording, int64_t first,
+                               int64_t end, lr_error *err)
+{
+    return lri_frame_reader_open(out, recording, first, end, NULL, err);
+}
+
+lr_status lr_frame_reader_next(lr_frame_reader *reader, lr_frame *frame, bool *got, lr_error *err)
+{
+    if (!reader->team) return lri_reader_next(reader, frame, got, err);
+    return lri_team_next(reader->team, frame, got, &reader->damage, &reader->n_damage, &reader->damage_capacity, err);
+}
+
 const lr_damage *lr_frame_reader_damage(const lr_frame_reader *reader, size_t *count)
 {
     *count = reader->n_damage;
     return reader->damage;
 }
 
+void lr_frame_reader_work(const lr_frame_reader *reader, lr_frame_work *work)
+{
+    lri_work sum;
+    if (reader->team) lri_team_work(reader->team, &sum);
+    else lri_reader_work(reader, &sum);
+    const lri_way *way = &reader->plan.way;
+    *work = (lr_frame_work){
+        .read_s = sum.read,
+        .decode_s = sum.decode,
+        .convert_s = sum.convert,
+        .decoded = sum.fed,
+        .passed_over = sum.passed,
+        .beginnings = sum.begins,
+        .decoders = way->workers,
+        .threads = way->threads,
+        .window = reader->team ? way->window : 1,
+    };
+}
+
 void lr_frame_reader_close(lr_frame_reader *reader)
 {
     if (!reader) return;
-    lri_stream_close(&reader->stream);
-    lri_fields_free(&reader->fields);
-    lri_converter_free(&reader->converter);
-    lr_free(reader->rgb);
-    lr_free(reader->damage);
-    lr_free(reader);
+    lri_team_close(reader->team);
+    lri_plan_free(&reader->plan);
+    lri_reader_close(reader);
 }

@@ -105,6 +105,17 @@ static lri_picture_kind unpack(lri_video_index *video, lri_picture_kind kind, in
     return (lri_picture_kind){.shown = true, .reference = waiting != 'B', .type = waiting};
 }
 
+/* What no picture of its own temporal layer refers to, one of a higher layer may: only in the highest layer
+ * of the file nothing does. */
+static void settle_layer(lri_video_index *video, lri_picture_kind *kind)
+{
+    if (kind->layer > video->layer) {
+        video->layer = kind->layer;
+        for (size_t i = 0; i < video->n_packets; i++) video->packets[i].flags |= LRI_REFERENCE;
+    }
+    if (kind->layer < video->layer) kind->reference = true;
+}
+
 static lr_status add_picture(lr_recording *recording, const AVStream *stream, const AVPacket *packet,
                              lr_error *err)
 {
@@ -117,6 +128,7 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     lri_picture_kind kind = lri_picture_look(stream->codecpar, packet->data, (size_t)packet->size,
                                              (packet->flags & AV_PKT_FLAG_KEY) != 0);
     kind = unpack(video, kind, packet->size);
+    settle_layer(video, &kind);
     lri_packet *entry = &video->packets[video->n_packets++];
     *entry = (lri_packet){.pts = packet->pts, .seek = packet->dts, .check = lri_packet_check(packet)};
     if (entry->seek == AV_NOPTS_VALUE) entry->seek = packet->pts;

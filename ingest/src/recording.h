@@ -53,12 +53,14 @@ typedef struct lri_video_index {
     int64_t last_end;  /* largest pts + duration of a shown picture */
     int64_t typical;   /* the last positive duration of a packet, ticks */
     size_t n_entries;  /* packets where decoding can begin */
+    int reorder;       /* most pictures, before one in the file, that are shown behind it; at most 16 */
     /* While the index is made. */
     int64_t last_place; /* in the file, of the last packet */
     int64_t explained;  /* bytes of all packets from it on */
     uint64_t shape;    /* lri_shape_of the last packet that said anything */
     uint32_t *places;  /* packets where the pictures may change */
     size_t n_places, places_capacity;
+    int layer;   /* the highest temporal layer so far */
     char packed; /* the type of the picture that waits to be output */
     AVCodecParserContext *parser; /* of H.264 and HEVC where the container gives no pts */
     AVCodecContext *parser_codec;
@@ -159,7 +161,7 @@ bool lri_recount(const AVInputFormat *format, AVStream *stream, AVPacket *packet
 lr_status lri_video_note_shape(lri_video_index *video, const AVStream *stream, const AVPacket *packet,
                                lr_error *err);
 lr_status lri_find_changes(lr_recording *recording, lr_error *err);
-/* entry.c: fills video->entry, once pts and flags stand. */
+/* entry.c: fills video->entry and video->reorder, once pts and flags stand. */
 lr_status lri_video_find_entries(lri_video_index *video, lr_error *err);
 /* sound_index.c: add takes every packet of the stream; place puts the runs on the 16 kHz time line,
  * once audio_zero is known. */

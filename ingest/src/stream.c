@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-lr_status lri_stream_open(lri_stream *stream, const lr_recording *recording, lr_error *err)
+lr_status lri_stream_open(lri_stream *stream, const lr_recording *recording, int threads,
+                          const uint8_t *keep, lr_error *err)
 {
     memset(stream, 0, sizeof *stream);
     stream->recording = recording;
@@ -14,7 +15,11 @@ lr_status lri_stream_open(lri_stream *stream, const lr_recording *recording, lr_
             return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a queue of pictures",
                            recording->path);
     }
-    return lri_decoder_open(&stream->decoder, recording, recording->options.threads, err);
+    lr_status st = lri_decoder_open(&stream->decoder, recording, threads, err);
+    stream->decoder.keep = keep;
+    stream->decoder.avoid = lri_verdicts_avoid;
+    stream->decoder.avoid_arg = &stream->verdicts;
+    return st;
 }
 
 void lri_stream_close(lri_stream *stream)
@@ -70,6 +75,25 @@ static lr_status examine(lri_stream *stream, size_t ordinal, lr_error *err)
     return st;
 }
 
+/* Whether the decoder was over this packet without decoding it, because no grid point shows it. */
+static bool is_left_out(lri_stream *stream, size_t ordinal)
+{
+    size_t also = stream->decoder.also;
+    stream->decoder.also = SIZE_MAX;
+    bool passes = lri_decoder_passes(&stream->decoder, ordinal);
+    stream->decoder.also = also;
+    return passes;
+}
+
+/* The first of the last packets that went into the codec. */
+static size_t first_under_way(lri_stream *stream)
+{
+    size_t left = (size_t)stream->decoder.threads + 2, i = stream->decoder.next;
+    while (left > 0 && i > stream->decoder.began)
+        if (!is_left_out(stream, --i)) left--;
+    return i;
+}
+
 /* Examines the segments of all packets that can have raised an error since the last look, which was
  * one packet ago: a codec with n threads has at most n packets under way. */
 static lr_status look_for_errors(lri_stream *stream, lr_error *err)
@@ -85,9 +109,7 @@ static lr_status look_for_errors(lri_stream *stream, lr_error *err)
     if (!lri_decoder_is_suspect(decoder)) return LR_OK;
     decoder->faults = 0;
     atomic_store(&decoder->watch.errors, 0);
-    size_t under_way = (size_t)decoder->threads + 2;
-    size_t first = decoder->next > under_way ? decoder->next - under_way : 0;
-    if (first < decoder->began) first = decoder->began;
+    size_t first = first_under_way(stream);
     for (size_t i = first; i < decoder->next; i++)
         LR_TRY(examine(stream, i, err));
 done:
@@ -99,7 +121,7 @@ done:
 /* Packets that are sooner decoded for nothing than jumped over with an empty pipeline of threads. */
 static size_t nearby(const lri_stream *stream)
 {
-    return (size_t)stream->decoder.threads + 2;
+    return stream->never_jumps ? SIZE_MAX / 2 : (size_t)stream->decoder.threads + 2;
 }
 
 static lr_status begin(lri_stream *stream, size_t entry, lr_error *err)
@@ -129,11 +151,26 @@ static lr_status stay_pure(lri_stream *stream, lr_error *err)
     return LR_OK;
 }
 
+/* What the codec made of a damaged packet that other readers pass over must not reach the pictures behind it:
+ * decoding begins again, without that packet. `wanted` is the picture that is being fetched. */
+static lr_status stay_untainted(lri_stream *stream, size_t wanted, lr_error *err)
+{
+    lri_decoder *decoder = &stream->decoder;
+    size_t entry, from = lri_entry_of(&stream->recording->video, wanted);
+    if (!lri_verdicts_find_taint(&stream->verdicts, decoder->began, decoder->next, &entry) || !stream->running)
+        return LR_OK;
+    decoder->stale = true;
+    return begin(stream, entry < from ? entry : from, err);
+}
+
 /* Where the decoder has to be for this picture: it goes on where it can. */
 static lr_status prepare(lri_stream *stream, size_t ordinal, lr_error *err)
 {
     const lri_video_index *video = &stream->recording->video;
     size_t entry = lri_entry_of(video, ordinal);
+    stream->decoder.also = ordinal;
+    lr_status st = stay_untainted(stream, ordinal, err);
+    if (st != LR_OK) return st;
     size_t from = stream->running
                       ? lri_verdicts_pure_from(&stream->verdicts, stream->decoder.began, entry)
                       : 0;
@@ -142,7 +179,8 @@ static lr_status prepare(lri_stream *stream, size_t ordinal, lr_error *err)
         return begin(stream, stream->recording->options.every_picture ? from : entry, err);
     }
     if (stream->running && find_queued(stream, ordinal)) return LR_OK;
-    bool passed = pts_of(stream, ordinal) <= stream->given_pts;
+    bool passed = pts_of(stream, ordinal) <= stream->given_pts ||
+                  (ordinal < stream->decoder.next && is_left_out(stream, ordinal));
     bool skips = entry > stream->decoder.next + nearby(stream) &&
                  !stream->recording->options.every_picture;
     if (stream->running && !stream->decoder.ended && !passed && stream->decoder.began <= entry &&
@@ -186,8 +224,8 @@ static bool is_settled(const lri_stream *stream, size_t ordinal)
     return true;
 }
 
-/* The next picture of the codec, checked, to the end of the queue. */
-static lr_status pull(lri_stream *stream, size_t limit, bool *got, lr_error *err)
+/* The next picture of the codec, checked, to the end of the queue. `wanted` is the one that is being fetched. */
+static lr_status pull(lri_stream *stream, size_t limit, size_t wanted, bool *got, lr_error *err)
 {
     lr_status st = LR_OK;
     lri_decoder *decoder = &stream->decoder;
@@ -198,9 +236,11 @@ static lr_status pull(lri_stream *stream, size_t limit, bool *got, lr_error *err
         LR_TRY(look_for_errors(stream, err));
         /* A picture of the segment behind a bad one is decoded again. */
         size_t came = *got ? lri_entry_of(&stream->recording->video, (size_t)decoder->frame->pts) : 0;
-        size_t began = decoder->began;
+        uint64_t begins = (uint64_t)decoder->work.begins;
+        LR_TRY(stay_untainted(stream, wanted, err));
         LR_TRY(stay_pure(stream, err));
-        if (*got && decoder->began != began && came >= decoder->began) *got = false;
+        bool again = (uint64_t)decoder->work.begins != begins;
+        if (*got && again && came >= decoder->began) *got = false;
     }
     if (!*got) goto done;
     if (stream->queued == LRI_QUEUE) drop(stream, 0);
@@ -218,16 +258,17 @@ lr_status lri_stream_fetch(lri_stream *stream, size_t ordinal, size_t wanted, co
     LR_TRY(prepare(stream, ordinal, err));
     drop_before(stream, ordinal);
     size_t limit = feed_limit(stream, ordinal, wanted);
-    size_t patience = ordinal + LRI_MOST_DELAY + (size_t)decoder->threads;
+    size_t patience = decoder->fed + LRI_MOST_DELAY + (size_t)decoder->threads;
     for (;;) {
         const AVFrame *found = find_queued(stream, ordinal);
         if (found && is_settled(stream, ordinal)) {
             *frame = found;
             goto done;
         }
-        bool got = !decoder->ended && decoder->next <= patience &&
+        if (decoder->next <= ordinal) patience = decoder->fed + LRI_MOST_DELAY + (size_t)decoder->threads;
+        bool got = !decoder->ended && decoder->fed <= patience &&
                    decoder->began <= lri_entry_of(&stream->recording->video, ordinal);
-        if (got) LR_TRY(pull(stream, limit, &got, err));
+        if (got) LR_TRY(pull(stream, limit, ordinal, &got, err));
         if (!got) {
             /* Nothing more comes; a reference that never came was not shown. */
             *frame = find_queued(stream, ordinal);
@@ -255,12 +296,17 @@ done:
     return st;
 }
 
+lr_status lri_stream_begin(lri_stream *stream, size_t entry, lr_error *err)
+{
+    return begin(stream, entry, err);
+}
+
 lr_status lri_stream_finish(lri_stream *stream, size_t end, lr_error *err)
 {
     lr_status st = LR_OK;
     if (!stream->running) return LR_OK;
     for (bool got = !stream->decoder.ended; got;) {
-        LR_TRY(pull(stream, end, &got, err));
+        LR_TRY(pull(stream, end, end > 0 ? end - 1 : 0, &got, err));
         while (stream->queued > 0) drop(stream, stream->queued - 1);
     }
 done:

@@ -28,6 +28,8 @@ lr_status lri_verdicts_checker(lri_verdicts *verdicts, lri_decoder **checker, lr
     if (verdicts->checker_open) return LR_OK;
     st = lri_decoder_open(&verdicts->checker, verdicts->recording, 1, err);
     verdicts->checker.always_new = true;
+    verdicts->checker.avoid = lri_verdicts_avoid;
+    verdicts->checker.avoid_arg = verdicts;
     if (st == LR_OK) verdicts->checker_open = true;
     else lri_decoder_close(&verdicts->checker);
     return st;
@@ -59,6 +61,37 @@ unsigned lri_verdicts_of(const lri_verdicts *verdicts, size_t ordinal)
     if (verdicts->n_segments == 0) return 0;
     const lri_segment *segment = find_segment(verdicts, ordinal);
     return segment ? segment->flags[ordinal - segment->entry] : 0;
+}
+
+static bool is_stray(const lri_verdicts *verdicts, const lri_segment *segment, size_t ordinal)
+{
+    return (segment->flags[ordinal - segment->entry] & LRI_BAD) &&
+           !(verdicts->recording->video.packets[ordinal].flags & LRI_REFERENCE);
+}
+
+bool lri_verdicts_avoid(const void *arg, size_t ordinal)
+{
+    const lri_verdicts *verdicts = arg;
+    const lri_segment *segment = verdicts->n_segments > 0 ? find_segment(verdicts, ordinal) : NULL;
+    return segment && is_stray(verdicts, segment, ordinal);
+}
+
+bool lri_verdicts_find_taint(lri_verdicts *verdicts, size_t first, size_t end, size_t *entry)
+{
+    bool found = false;
+    if (verdicts->n_weighed == verdicts->n_segments) return false;
+    verdicts->n_weighed = verdicts->n_segments;
+    for (size_t s = 0; s < verdicts->n_segments; s++) {
+        lri_segment *segment = &verdicts->segments[s];
+        size_t from = first > segment->entry ? first : segment->entry, to = segment->entry + segment->count;
+        if (segment->weighed) continue;
+        segment->weighed = true;
+        /* A picture alone harms no other. */
+        if (!segment->any_bad || segment->count < 2 || found) continue;
+        for (size_t i = from; i < to && i < end && !found; i++) found = is_stray(verdicts, segment, i);
+        if (found) *entry = segment->entry;
+    }
+    return found;
 }
 
 size_t lri_verdicts_pure_from(const lri_verdicts *verdicts, size_t first, size_t end)
@@ -144,6 +177,58 @@ static lr_status decode_segment(lri_decoder *checker, const lri_segment *segment
     return st;
 }
 
+/* ------------------------------------------------------------------ packets that nothing refers to */
+
+/* Whether such a packet is decoded depends on the grid, so what it does to a decoder must not reach other
+ * pictures: they are judged by passes that leave the damaged ones out. */
+#define MOST_PASSES 3
+
+typedef struct stray_list {
+    const lri_segment *segment;
+    uint8_t *flags; /* [segment->count] LRI_BAD where the packet is left out */
+} stray_list;
+
+static bool is_left_out(const void *arg, size_t ordinal)
+{
+    const stray_list *strays = arg;
+    return ordinal >= strays->segment->entry && ordinal - strays->segment->entry < strays->segment->count &&
+           strays->flags[ordinal - strays->segment->entry] != 0;
+}
+
+/* Adds the damaged packets of the last pass that are passed over from now on; false where there are none. */
+static bool find_strays(const lri_decoder *checker, stray_list *strays)
+{
+    bool any = false;
+    const lri_segment *segment = strays->segment;
+    const lri_packet *packets = &checker->recording->video.packets[segment->entry];
+    for (size_t i = 0; i < segment->count; i++) {
+        if (!(segment->flags[i] & LRI_BAD) || strays->flags[i] || (packets[i].flags & LRI_REFERENCE)) continue;
+        strays->flags[i] = LRI_BAD;
+        any = any || lri_decoder_passes(checker, segment->entry + i);
+    }
+    return any;
+}
+
+static lr_status decode_repeatedly(lri_decoder *checker, const lri_segment *segment, uint8_t *seen,
+                                   lr_error *err)
+{
+    lr_status st = LR_OK;
+    stray_list strays = {.segment = segment};
+    LR_TRY(LR_NEW(&strays.flags, segment->count, "the check of a segment", err));
+    checker->avoid = is_left_out;
+    checker->avoid_arg = &strays;
+    LR_TRY(decode_segment(checker, segment, seen, err));
+    for (int pass = 1; pass < MOST_PASSES && find_strays(checker, &strays); pass++) {
+        memset(segment->flags, 0, segment->count);
+        memset(seen, 0, segment->count);
+        LR_TRY(decode_segment(checker, segment, seen, err));
+        for (size_t i = 0; i < segment->count; i++) segment->flags[i] |= strays.flags[i];
+    }
+done:
+    lr_free(strays.flags);
+    return st;
+}
+
 /* The first packet of the segment that went wrong; its count where none did. */
 static size_t first_fault(const lri_video_index *video, const lri_segment *segment)
 {
@@ -207,7 +292,10 @@ lr_status lri_verdicts_examine(lri_verdicts *verdicts, size_t ordinal, lr_error 
     LR_TRY(LR_NEW(&seen, segment.count, "the check of a segment", err));
     LR_TRY(LR_GROW(&verdicts->segments, &verdicts->capacity, verdicts->n_segments + 1,
                    "the checked segments", err));
-    LR_TRY(decode_segment(checker, &segment, seen, err));
+    st = decode_repeatedly(checker, &segment, seen, err);
+    checker->avoid = lri_verdicts_avoid;
+    checker->avoid_arg = verdicts;
+    if (st != LR_OK) goto done;
     spread(video, &segment, seen);
     size_t place = place_of(verdicts, segment.entry);
     memmove(&verdicts->segments[place + 1], &verdicts->segments[place],

@@ -15,6 +15,7 @@ typedef struct lri_segment {
     size_t entry, count; /* ordinals [entry, entry + count) */
     uint8_t *flags;      /* [count] */
     bool any_bad;
+    bool weighed; /* by lri_verdicts_find_taint */
 } lri_segment;
 
 typedef struct lri_verdicts {
@@ -23,6 +24,7 @@ typedef struct lri_verdicts {
     bool checker_open;
     lri_segment *segments; /* by entry */
     size_t n_segments, capacity;
+    size_t n_weighed;
 } lri_verdicts;
 
 void lri_verdicts_init(lri_verdicts *verdicts, const lr_recording *recording);
@@ -31,6 +33,11 @@ void lri_verdicts_free(lri_verdicts *verdicts);
 lr_status lri_verdicts_examine(lri_verdicts *verdicts, size_t ordinal, lr_error *err);
 /* The flags of a picture; 0 where its segment has not been examined. */
 unsigned lri_verdicts_of(const lri_verdicts *verdicts, size_t ordinal);
+/* lri_decoder.avoid; its argument is the verdicts. */
+bool lri_verdicts_avoid(const void *verdicts, size_t ordinal);
+/* Whether segments that were examined since the last call have damage in those of the packets [first, end) that
+ * nothing refers to; *entry is the first such segment's. */
+bool lri_verdicts_find_taint(lri_verdicts *verdicts, size_t first, size_t end, size_t *entry);
 /* The entry behind the last segment in [first, end) that is known to be bad; 0 where none is. */
 size_t lri_verdicts_pure_from(const lri_verdicts *verdicts, size_t first, size_t end);
 /* For an examined picture that did not come out even when only what it needs was decoded. */

@@ -106,7 +106,8 @@ lr_time lr_recording_frame_pts(const lr_recording *recording, int64_t k);
 /* ------------------------------------------------------------------ frames
  *
  * Streams grid frames [first, end) in order. Any slice gives the same pictures, bit for bit, as the
- * whole. Memory is bounded by a few frames, whatever the length. One reader belongs to one thread. */
+ * whole. With threads > 1 pictures are decoded ahead of the caller by threads that all readers of the
+ * process share; how far is bounded, whatever the length. One reader belongs to one thread. */
 typedef struct lr_frame_reader lr_frame_reader;
 
 lr_status lr_frame_reader_open(lr_frame_reader **out, const lr_recording *recording, int64_t first,
@@ -116,6 +117,17 @@ lr_status lr_frame_reader_open(lr_frame_reader **out, const lr_recording *record
 lr_status lr_frame_reader_next(lr_frame_reader *reader, lr_frame *frame, bool *got, lr_error *err);
 /* Damage met so far, merged and sorted; valid until the next call. */
 const lr_damage *lr_frame_reader_damage(const lr_frame_reader *reader, size_t *count);
+/* What reading took so far, and in which way it is done. */
+typedef struct lr_frame_work {
+    double read_s, decode_s, convert_s; /* seconds, summed over the threads at it */
+    int64_t decoded;     /* packets; some more than once after damage */
+    int64_t passed_over; /* packets that were not decoded, since no grid point needs them */
+    int64_t beginnings;  /* how often decoding began at a picture that can be decoded alone */
+    int decoders;        /* side by side, each with parts of its own */
+    int threads;         /* of each decoder */
+    size_t window;       /* pictures that may wait for the caller */
+} lr_frame_work;
+void lr_frame_reader_work(const lr_frame_reader *reader, lr_frame_work *work);
 void lr_frame_reader_close(lr_frame_reader *reader);
 
 /* ------------------------------------------------------------------ sound
