@@ -44,6 +44,7 @@ int lri_crew_most(void)
 {
     lri_crew_lock();
     int most = crew.most;
+    crew.most = crew.working;
     lri_crew_unlock();
     return most;
 }

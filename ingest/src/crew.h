@@ -36,7 +36,7 @@ void lri_crew_unlock(void);
 void lri_crew_wake(void);
 /* Until woken; locked. */
 void lri_crew_wait(void);
-/* Most threads that were at work at once since the process began; for tests. */
+/* Most threads that were at work at once since the last call; for tests. */
 int lri_crew_most(void);
 
 #endif
