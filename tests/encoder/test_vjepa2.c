@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const folders[] = {"vjepa", "vjepaclassifier"};
 #define FOLDERS (sizeof folders / sizeof folders[0])
@@ -355,6 +356,98 @@ static void test_other_models_are_refused_by_name(void **state)
     refused("tubelet_size", json_integer(1), LR_E_MODEL, "patch_embeddings");
 }
 
+/* Writes `text` as a file of a copy of the checkpoint, which must then be opened with `status`. */
+static void with_file(const char *name, const char *text, lr_status status, const char *words)
+{
+    lr_error err = {0};
+    lr_model *model = NULL;
+    char *dir = model_copy("vjepa"), *path = lrt_path(dir, name);
+    (void)unlink(path);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    const lr_model_options options = {.kernels = fixture_kernels(LR_ISA_AUTO), .vision = true};
+    lr_status st = lr_model_open(&model, dir, &options, &err);
+    if (st != status || (st != LR_OK && (!strstr(err.text, words) || !strstr(err.text, name))))
+        fail_msg("%s: status %d, %s", text, (int)st, err.text);
+    lr_model_close(model);
+    free(path);
+    lrt_remove_temp_dir(dir);
+}
+
+static void test_another_preparation_is_refused_by_name(void **state)
+{
+    (void)state;
+    const char *old = "video_preprocessor_config.json", *nested = "processor_config.json";
+    with_file(old, "{}", LR_OK, "");
+    with_file(old, "{\"crop_size\": 24, \"size\": {\"shortest_edge\": 99}}", LR_OK, "");
+    with_file(old, "{\"crop_size\": {\"height\": 24, \"width\": 32}}", LR_E_UNSUPPORTED, "crop_size");
+    with_file(old, "{\"crop_size\": 32}", LR_E_UNSUPPORTED, "crop_size");
+    with_file(old, "{\"resample\": 3}", LR_E_UNSUPPORTED, "resample");
+    with_file(old, "{\"do_center_crop\": false}", LR_E_UNSUPPORTED, "do_center_crop");
+    with_file(old, "{\"image_std\": [1, 0, 1]}", LR_E_MODEL, "image_std");
+    with_file(old, "{\"image_mean\": [1, 1]}", LR_E_MODEL, "image_mean");
+    with_file(nested, "{\"video_processor\": {\"crop_size\": 32}}", LR_E_UNSUPPORTED, "crop_size");
+    with_file(nested, "{\"image_processor\": {\"crop_size\": 32}}", LR_OK, "");
+}
+
+static lr_status open_once(void *arg, lr_error *err)
+{
+    lr_model *model = NULL;
+    const lr_model_options options = {.kernels = fixture_kernels(LR_ISA_AUTO), .vision = true};
+    lr_status st = lr_model_open(&model, arg, &options, err);
+    lr_model_close(model);
+    return st;
+}
+
+static void test_opening_survives_each_failed_allocation(void **state)
+{
+    (void)state;
+    char *directory = lrt_path(LR_FIXTURES, "vjepa");
+    assert_true(lrt_fail_each_allocation(open_once, directory) > 50);
+    free(directory);
+}
+
+typedef struct tubelet_case {
+    const lr_model *model;
+    const clip *frames;
+    const lr_worker *worker;
+    float *soft;
+} tubelet_case;
+
+static lr_status encode_once(void *arg, lr_error *err)
+{
+    lr_status st = LR_OK;
+    const tubelet_case *c = arg;
+    const lr_stage_tap none = {0};
+    lr_vision *vision = NULL;
+    lr_frame first = frame_of(c->frames, 0), second = frame_of(c->frames, 1);
+    int crop = lr_model_info_of(c->model)->picture.fixed;
+    LR_TRY(lr_vision_create(&vision, c->model, crop, crop, c->worker, err));
+    LR_TRY(lr_vision_hold(vision, &first, err));
+    LR_TRY(lr_vision_encode(vision, &second, c->soft, &none, err));
+done:
+    lr_vision_free(vision);
+    return st;
+}
+
+static void test_a_tubelet_survives_each_failed_allocation(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, "vjepa");
+    lr_model *model = fixture_model(f.directory, fixture_kernels(LR_ISA_AUTO), true, true);
+    clip frames = clip_of(&f, json_array_get(f.cases, 0));
+    const lr_worker worker = {0};
+    tubelet_case c = {.model = model, .frames = &frames, .worker = &worker,
+                      .soft = floats(9 * lr_model_info_of(model)->hidden)};
+    assert_true(lrt_fail_each_allocation(encode_once, &c) >= 5);
+    free(c.soft);
+    lr_model_close(model);
+    fixture_close(&f);
+}
+
 /* What the encoder does not use is not looked at. */
 static void test_other_keys_change_nothing(void **state)
 {
@@ -385,6 +478,9 @@ int main(void)
         cmocka_unit_test(test_bytes_are_equal_for_any_ranks_and_threads),
         cmocka_unit_test(test_other_models_are_refused_by_name),
         cmocka_unit_test(test_other_keys_change_nothing),
+        cmocka_unit_test(test_another_preparation_is_refused_by_name),
+        cmocka_unit_test(test_opening_survives_each_failed_allocation),
+        cmocka_unit_test(test_a_tubelet_survives_each_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,6 +253,92 @@ static void check_refused(const recording *r, lr_status status, const char *name
     assert_null(layout);
 }
 
+/* ------------------------------------------------------------------ soft tokens alone, in tubelets */
+
+static recording *tubelets(int64_t n_frames, int parts, uint64_t context)
+{
+    recording *r = recording_create(n_frames, 2, 1, (double)n_frames / 2);
+    r->in.stamps = false;
+    r->in.tokenizer = NULL;
+    r->in.rules = (lr_sequence_rules){.soft_only = true, .frame_parts = parts};
+    r->in.frame_soft = 4;
+    r->in.context = context;
+    return r;
+}
+
+static void test_tubelets_are_spans_of_soft_tokens_alone(void **state)
+{
+    (void)state;
+    recording *r = tubelets(7, 2, 0);
+    lr_layout *layout = recording_layout(r);
+    assert_int_equal(layout->n_tokens, 12); /* the seventh frame is dropped */
+    assert_int_equal(layout->n_spans, 3);
+    assert_int_equal(layout->n_frames, 3);
+    assert_int_equal(layout->n_grid, 7);
+    for (size_t i = 0; i < 3; i++) {
+        const lr_span *span = &layout->spans[i];
+        assert_int_equal(span->kind, LR_SPAN_FRAME);
+        assert_int_equal(span->index, 2 * i);
+        assert_int_equal(span->source, i);
+        assert_int_equal(span->time, (lr_time)i * LR_TIME_SECOND);
+        assert_int_equal(span->first, 4 * i);
+        assert_int_equal(span->soft_first, 4 * i);
+        assert_int_equal(span->count, 4);
+        assert_int_equal(span->soft_count, 4);
+        assert_int_equal(lr_layout_frame(layout, span, 1), 2 * i + 1);
+    }
+    lr_layout_free(layout);
+    recording_free(r);
+}
+
+static void test_fewer_frames_than_a_tubelet_has_are_repeated(void **state)
+{
+    (void)state;
+    static const int64_t frames[3][5] = {{0, 1, 2, 0, 1}, {2, 0, 1, 2, 0}, {1, 2, 0, 1, 2}};
+    recording *r = tubelets(3, 5, 0);
+    lr_layout *layout = recording_layout(r);
+    assert_int_equal(layout->n_frames, 3);
+    for (size_t i = 0; i < 3; i++)
+        for (uint64_t part = 0; part < 5; part++)
+            assert_int_equal(lr_layout_frame(layout, &layout->spans[i], part), frames[i][part]);
+    lr_layout_free(layout);
+    recording_free(r);
+}
+
+static void test_windows_of_tubelets_hold_at_least_one(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t context;
+        size_t windows, spans;
+    } cases[] = {{1, 5, 1}, {4, 5, 1}, {7, 5, 1}, {8, 3, 2}, {11, 3, 2}, {20, 1, 5}, {19, 2, 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        recording *r = tubelets(11, 2, cases[c].context);
+        lr_layout *layout = recording_layout(r);
+        assert_int_equal(layout->n_tokens, 20);
+        assert_int_equal(layout->n_windows, cases[c].windows);
+        assert_int_equal(layout->windows[0].n_spans, cases[c].spans);
+        lr_layout_free(layout);
+        recording_free(r);
+    }
+}
+
+static void test_tubelets_have_neither_stamps_nor_sound(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        lr_error err = {0};
+        lr_layout *layout;
+        recording *r = tubelets(4, 2, 0);
+        if (i == 0) r->in.stamps = true;
+        if (i == 1) r->in.n_sound_tokens = 25;
+        if (i == 2) r->in.rules.soft_only = false;
+        assert_int_equal(lr_layout_recording(&layout, &r->in, &err), LR_E_USAGE);
+        assert_null(layout);
+        recording_free(r);
+    }
+}
+
 static void test_what_makes_no_sequence_is_refused(void **state)
 {
     (void)state;
@@ -349,6 +435,10 @@ int main(void)
         cmocka_unit_test(test_windows_are_cut_before_a_stamp),
         cmocka_unit_test(test_windows_divide_frames_and_sound),
         cmocka_unit_test(test_windows_without_stamps),
+        cmocka_unit_test(test_tubelets_are_spans_of_soft_tokens_alone),
+        cmocka_unit_test(test_fewer_frames_than_a_tubelet_has_are_repeated),
+        cmocka_unit_test(test_windows_of_tubelets_hold_at_least_one),
+        cmocka_unit_test(test_tubelets_have_neither_stamps_nor_sound),
         cmocka_unit_test(test_what_makes_no_sequence_is_refused),
         cmocka_unit_test(test_a_layout_survives_each_failed_allocation),
         cmocka_unit_test(test_an_hour_is_laid_out_in_no_time),
