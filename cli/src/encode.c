@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <longreel/predict.h>
+
 #include "journal.h"
 #include "ranks.h"
 
@@ -199,36 +201,59 @@ done:
     return st;
 }
 
-typedef struct sized {
-    off_t bytes;
+typedef struct weighed {
+    double weight;
     size_t index;
-} sized;
+} weighed;
 
-static int larger_first(const void *a, const void *b) {
-    const sized *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+static int longer_first(const void *a, const void *b) {
+    const weighed *x = a, *y = b;
+    if (x->weight < y->weight || x->weight > y->weight) return x->weight > y->weight ? -1 : 1;
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* That of the list; for groups the largest files first, so that they end at about the same time. */
+/* 0 where the file says nothing of its length, or cannot be read: it comes last. */
+static double weigh(const batch *b, size_t i) {
+    lr_glance glance;
+    lr_error why = {0};
+    if (lr_recording_glance(&glance, b->recordings[i].path, cli_cancel(), &why) != LR_OK) return 0;
+    return lr_weight_of_length(b->model, &b->options->common.encode, &glance);
+}
+
+/* Each rank looks at the heads of its part of the list. */
+static lr_status weigh_all(const batch *b, double *weights, size_t each, lr_error *err) {
+    lr_status st = LR_OK;
+    double *mine = NULL;
+    lr_comm *all = b->ranks.everybody;
+    LR_TRY(LR_NEW(&mine, each, "the order of recordings", err));
+    for (size_t k = 0; k < each; k++) {
+        size_t i = (size_t)all->rank * each + k;
+        if (i < b->count) mine[k] = weigh(b, i);
+    }
+    LR_TRY(lr_comm_all_gather(all, mine, each * sizeof *mine, weights, err));
+done:
+    lr_free(mine);
+    return st;
+}
+
+/* That of the list; for groups the longest first, so that they end at about the same time. */
 static lr_status plan_order(batch *b, lr_error *err) {
     lr_status st = LR_OK;
-    sized *all = NULL;
-    bool grouped = b->ranks.n_groups > 1;
+    double *weights = NULL;
+    weighed *all = NULL;
     LR_TRY(LR_NEW(&b->order, b->count, "the order of recordings", err));
-    LR_TRY(LR_NEW(&all, b->count, "sizes of recordings", err));
-    for (size_t i = 0; i < b->count; i++) {
-        struct stat info;
-        bool known = grouped && b->ranks.everybody->rank == 0 && stat(b->recordings[i].path, &info) == 0;
-        all[i] = (sized){.bytes = known ? info.st_size : 0, .index = i};
-    }
-    qsort(all, b->count, sizeof *all, larger_first);
+    for (size_t i = 0; i < b->count; i++) b->order[i] = i;
+    if (b->ranks.n_groups == 1) goto done;
+    size_t size = (size_t)b->ranks.everybody->size, each = (b->count + size - 1) / size;
+    LR_TRY(LR_NEW(&weights, each * size, "the order of recordings", err));
+    LR_TRY(LR_NEW(&all, b->count, "the order of recordings", err));
+    LR_TRY(weigh_all(b, weights, each, err));
+    for (size_t i = 0; i < b->count; i++) all[i] = (weighed){.weight = weights[i], .index = i};
+    qsort(all, b->count, sizeof *all, longer_first);
     for (size_t i = 0; i < b->count; i++) b->order[i] = all[i].index;
-    if (grouped) {
-        LR_TRY(lr_comm_broadcast(b->ranks.everybody, 0, b->order, b->count * sizeof *b->order, err));
-    }
 done:
     lr_free(all);
+    lr_free(weights);
     return st;
 }
 

@@ -78,7 +78,7 @@ const cli_option cli_encode_table[] = {
     {CLI_WORD, "device", 0, "auto|cpu", "where to compute (default auto); this version uses the CPU",
      AT(device), .words = devices},
     {CLI_INT, "groups", 0, "G", "split the processes that a launcher started in G groups that encode "
-     "recordings in parallel, the largest first (default 1)", AT(groups), 1, 1 << 20},
+     "recordings in parallel, the longest first (default 1)", AT(groups), 1, 1 << 20},
     {CLI_CALL, "save", 0, "tokens|stages", "save the hidden state of every token too (tokens.safetensors), "
      "or all intermediate results of a short input (stages/); may be given twice", .call = take_save},
     {0},

@@ -30,6 +30,10 @@ for mpi in openmpi mpich; do
         checks=$((checks + 1))
         [ "$(grep -c 'missing.mp4: cannot' "$err")" -eq 1 ] || fail "$what: a failure was told otherwise than once"
     done
+    checks=$((checks + 1))
+    jq -es 'map(select(.status == "begun") | .path) | .[:2] == ["5.mp4", "5.mp4"]' \
+        "$mpi-5-2/journal.jsonl" >/dev/null ||
+        fail "$mpi: not the longest first: $(jq -r 'select(.status == "begun") | .path' "$mpi-5-2/journal.jsonl" | tr '\n' ' ')"
     check 1 "the same again" ranks $mpi 3 encode @list.txt "${regular[@]}" -o "$mpi-5-2" --groups 3 --json
     json '[.recordings[].status] | map(select(. == "skipped")) | length == 6'
 done

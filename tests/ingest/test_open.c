@@ -245,6 +245,35 @@ static void test_the_timeline_describes_the_file(void **state)
     free(path);
 }
 
+static void test_a_glance_tells_the_length_and_what_there_is(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *format;
+        bool picture, sound;
+    } files[] = {{"a.mp4", "mp4", true, true}, {"a.mkv", "matroska", true, false}, {"a.ts", "mpegts", true, true}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *path = lrt_path(dir, files[i].name);
+        lr_glance glance;
+        lr_error err = {0};
+        lrm_record(path, files[i].format, &film, files[i].sound ? &track : NULL);
+        lrt_assert_ok(lr_recording_glance(&glance, path, NULL, &err), &err);
+        assert_true(glance.has_video == files[i].picture && glance.has_audio == files[i].sound);
+        assert_true(glance.seconds > 1.5 && glance.seconds < 3); /* a guess: two seconds of film, or of sound */
+        free(path);
+    }
+    char *path = lrt_path(dir, "song.flac");
+    lr_glance glance;
+    lr_error err = {0};
+    write_cover(path);
+    lrt_assert_ok(lr_recording_glance(&glance, path, NULL, &err), &err);
+    assert_true(glance.has_audio && !glance.has_video);
+    lrt_write(path, "no recording", 12);
+    assert_int_equal(lr_recording_glance(&glance, path, NULL, &err), LR_E_NO_MEDIA);
+    assert_true(glance.seconds == 0);
+    free(path);
+}
+
 static void test_wrong_options_are_refused(void **state)
 {
     (void)state;
@@ -414,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_cover_art_is_no_film),
         cmocka_unit_test(test_streams_can_be_left_out),
         cmocka_unit_test(test_the_timeline_describes_the_file),
+        cmocka_unit_test(test_a_glance_tells_the_length_and_what_there_is),
         cmocka_unit_test(test_wrong_options_are_refused),
         cmocka_unit_test(test_a_cancelled_reader_stops),
         cmocka_unit_test(test_a_file_that_changed_since_is_refused),

@@ -92,6 +92,12 @@ typedef struct lr_timeline {
 lr_status lr_recording_open(lr_recording **out, const char *path, const lr_ingest_options *options,
                             lr_error *err);
 void lr_recording_close(lr_recording *recording);
+/* What a file's head says of its length, without reading the rest: a guess, 0 where it says nothing. */
+typedef struct lr_glance {
+    double seconds;
+    bool has_video, has_audio;
+} lr_glance;
+lr_status lr_recording_glance(lr_glance *out, const char *path, lr_cancel *cancel, lr_error *err);
 /* The index as bytes (freed by lr_free), for a process of the same build, and back: `path` is there the
  * same file or a copy of it, else LR_E_FORMAT. Of `options` only threads and cancel are looked at. */
 lr_status lr_recording_pack(const lr_recording *recording, void **bytes, size_t *count, lr_error *err);

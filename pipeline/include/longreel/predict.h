@@ -24,6 +24,9 @@ lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr
 double lr_speed_predict(const lr_model *model, const lr_speed *speed, const lr_plan *plan,
                         const lr_encode_options *options);
 
+/* Work of a recording of which only the head is known, in multiply-adds: to put the longest first. */
+double lr_weight_of_length(const lr_model *model, const lr_encode_options *options, const lr_glance *glance);
+
 #ifdef __cplusplus
 }
 #endif
