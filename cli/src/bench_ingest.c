@@ -32,8 +32,27 @@ typedef struct ingest_bench {
     int64_t frames, samples;
     int width, height; /* after the resize */
     cli_bench_time index, pictures, resize, sound;
+    lr_frame_work work;
     size_t memory;
 } ingest_bench;
+
+/* Where the time went: seconds of all threads that were at it. */
+typedef struct ingest_part {
+    const char *name;
+    double seconds;
+} ingest_part;
+
+enum { N_PARTS = 5 };
+
+static void find_parts(const ingest_bench *b, ingest_part parts[N_PARTS], double *sum) {
+    const ingest_part all[N_PARTS] = {
+        {"read", b->index.wall + b->work.read_s}, {"decode", b->work.decode_s}, {"convert", b->work.convert_s},
+        {"resize", b->resize.wall},               {"sound", b->sound.wall},
+    };
+    *sum = 0;
+    for (int i = 0; i < N_PARTS; i++) *sum += all[i].seconds;
+    memcpy(parts, all, sizeof all);
+}
 
 static void add_since(cli_bench_time *sum, const cli_bench_time *begin) {
     cli_bench_time now = cli_bench_now();
@@ -88,6 +107,7 @@ static lr_status read_pictures(ingest_bench *b, lr_error *err) {
         add_since(&b->resize, &begin);
         begin = cli_bench_now();
     }
+    lr_frame_reader_work(reader, &b->work);
 done:
     lr_frame_reader_close(reader);
     lr_resize_free(to.plan);
@@ -148,54 +168,72 @@ static double all_wall(const ingest_bench *b) {
     return b->index.wall + b->pictures.wall + b->resize.wall + b->sound.wall;
 }
 
-static void print_part(const char *name, const cli_bench_time *time, double wall) {
-    printf("  %-20s %8.3f s  %5.1f%%  processor %8.3f s\n", name, time->wall, 100 * time->wall / wall,
-           time->processor);
+static double all_processor(const ingest_bench *b) {
+    return b->index.processor + b->pictures.processor + b->resize.processor + b->sound.processor;
+}
+
+static void print_way(const ingest_bench *b) {
+    const lr_frame_work *w = &b->work;
+    printf("  %d decoder(s) of %d thread(s), up to %zu frames ahead: %lld packets decoded, %lld passed over, %lld "
+           "beginning(s)\n", w->decoders, w->threads, w->window, (long long)w->decoded, (long long)w->passed_over,
+           (long long)w->beginnings);
 }
 
 static int print_text(const ingest_bench *b) {
     const lr_timeline *line = lr_recording_timeline(b->recording);
-    double wall = all_wall(b), seconds = covered(b);
-    cli_printf("%s: %.3f s of recording in %.3f s, %.1f times real time, most memory %.1f MiB\n", b->path, seconds,
-           wall, seconds / wall, (double)b->memory / 0x1p20);
+    double wall = all_wall(b), seconds = covered(b), sum;
+    ingest_part parts[N_PARTS];
+    find_parts(b, parts, &sum);
+    cli_printf("%s: %.3f s of recording in %.3f s, %.1f times real time, processor %.3f s, most memory %.1f MiB\n",
+               b->path, seconds, wall, seconds / wall, all_processor(b), (double)b->memory / 0x1p20);
     if (line->has_video) {
         double pictures = b->pictures.wall + b->resize.wall;
         printf("  %s %d x %d: %lld grid frames at %.1f a second, %lld coded ones at %.1f a second\n",
                line->video.codec, line->video.width, line->video.height, (long long)b->frames,
                (double)b->frames / pictures, (long long)line->video.n_coded,
                (double)line->video.n_coded / pictures);
+        print_way(b);
     }
-    print_part("read packets", &b->index, wall);
-    print_part("decode and convert", &b->pictures, wall);
-    print_part("resize", &b->resize, wall);
-    print_part("sound", &b->sound, wall);
+    for (int i = 0; i < N_PARTS; i++) {
+        printf("  %-8s %8.3f s  %5.1f%%\n", parts[i].name, parts[i].seconds, 100 * parts[i].seconds / sum);
+    }
     return cli_finish_output(CLI_DONE);
 }
 
-static json_t *part_json(const cli_bench_time *time, double wall) {
-    return json_pack("{s:f, s:f, s:f}", "seconds", time->wall, "processor_seconds", time->processor, "share",
-                     time->wall / wall);
+static json_t *video_json(const ingest_bench *b) {
+    const lr_timeline *line = lr_recording_timeline(b->recording);
+    const lr_frame_work *w = &b->work;
+    double pictures = b->pictures.wall + b->resize.wall;
+    if (!line->has_video) return json_null();
+    json_t *way = json_pack("{s:i, s:i, s:I, s:I, s:I, s:I}", "decoders", w->decoders, "threads", w->threads, "window",
+                            (json_int_t)w->window, "packets_decoded", (json_int_t)w->decoded, "packets_passed_over",
+                            (json_int_t)w->passed_over, "beginnings", (json_int_t)w->beginnings);
+    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:f, s:f, s:[ii], s:o}", "codec", line->video.codec, "width",
+                     line->video.width, "height", line->video.height, "frames", (json_int_t)b->frames, "coded_frames",
+                     (json_int_t)line->video.n_coded, "frames_per_second", (double)b->frames / pictures,
+                     "coded_frames_per_second", (double)line->video.n_coded / pictures, "resized_to", b->width,
+                     b->height, "way", way);
 }
 
 static int print_json(const ingest_bench *b) {
     const lr_timeline *line = lr_recording_timeline(b->recording);
-    double wall = all_wall(b), seconds = covered(b), pictures = b->pictures.wall + b->resize.wall;
-    json_t *video = line->has_video
-        ? json_pack("{s:s, s:i, s:i, s:I, s:I, s:f, s:[ii]}", "codec", line->video.codec, "width",
-                    line->video.width, "height", line->video.height, "frames", (json_int_t)b->frames,
-                    "coded_frames", (json_int_t)line->video.n_coded, "frames_per_second",
-                    (double)b->frames / pictures, "resized_to", b->width, b->height)
-        : json_null();
-    json_t *audio = line->has_audio ? json_pack("{s:s, s:I}", "codec", line->audio.codec, "samples_16k",
-                                                (json_int_t)b->samples)
+    double wall = all_wall(b), seconds = covered(b), sum;
+    ingest_part parts[N_PARTS];
+    find_parts(b, parts, &sum);
+    json_t *audio = line->has_audio ? json_pack("{s:s, s:I, s:f}", "codec", line->audio.codec, "samples_16k",
+                                                (json_int_t)b->samples, "seconds", b->sound.wall)
                                     : json_null();
+    json_t *shares = json_object();
+    for (int i = 0; i < N_PARTS; i++) {
+        json_t *part = json_pack("{s:f, s:f}", "seconds", parts[i].seconds, "share", parts[i].seconds / sum);
+        (void)json_object_set_new(shares, parts[i].name, part);
+    }
     return cli_print_json(
-        json_pack("{s:s, s:o, s:i, s:f, s:f, s:f, s:I, s:o, s:o, s:{s:o, s:o, s:o, s:o}}", "bench", "ingest",
-                  "path", cli_json_text(b->path), "threads", b->options->ingest.threads, "recording_seconds",
-                  seconds, "seconds", wall, "times_real_time", seconds / wall, "peak_rss_bytes",
-                  (json_int_t)b->memory, "video", video, "audio", audio, "parts", "read",
-                  part_json(&b->index, wall), "decode_and_convert", part_json(&b->pictures, wall), "resize",
-                  part_json(&b->resize, wall), "sound", part_json(&b->sound, wall)), CLI_DONE);
+        json_pack("{s:s, s:o, s:i, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:o}", "bench", "ingest", "path",
+                  cli_json_text(b->path), "threads", b->options->ingest.threads, "recording_seconds", seconds,
+                  "seconds", wall, "processor_seconds", all_processor(b), "times_real_time", seconds / wall,
+                  "peak_rss_bytes", (json_int_t)b->memory, "video", video_json(b), "audio", audio, "parts", shares),
+        CLI_DONE);
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
@@ -226,8 +264,8 @@ const cli_command cli_bench_ingest = {
     .summary = "reading a recording",
     .usage = "REC [OPTION]...",
     .text = "Reads a recording as encode does, once and without a model: its packets, the frames of the grid "
-            "with the resize for EmbeddingGemma 2, its sound. 'processor' is the time of all threads. The "
-            "first run after a start reads from the disk.",
+            "with the resize for EmbeddingGemma 2, its sound. The parts are seconds of all threads at them, and "
+            "their shares. The first run after a start reads from the disk.",
     .examples = "  longreel bench ingest talk.mp4\n"
                 "  longreel bench ingest talk.mp4 --fps 5 --no-audio --json\n",
     .options = table,

@@ -26,9 +26,14 @@ grep -q "a frame of 64 x 48" "$out" || fail "the picture's size is not named"
 
 check 0 "bench ingest" "$LONGREEL" bench ingest a.mp4 --json
 json '.bench == "ingest" and .video.frames == 2 and .audio == null and .recording_seconds == 2'
-json '.times_real_time > 0 and ([.parts[].share] | add) > 0.99 and .peak_rss_bytes > 0'
+json '.times_real_time > 0 and .peak_rss_bytes > 0 and .processor_seconds > 0 and .video.frames_per_second > 0'
+json '(.parts | keys) == ["convert", "decode", "read", "resize", "sound"] and ([.parts[].share] | add) > 0.99'
+json '.video.way.decoders >= 1 and .video.way.threads >= 1 and .video.way.packets_decoded >= 2'
 check 0 "bench ingest as text" "$LONGREEL" bench ingest a.mp4 --fps 5
 grep -q "10 grid frames" "$out" || fail "the frames of the grid are not counted"
+grep -q "decoder(s) of" "$out" || fail "the way of decoding is not told"
+check 0 "bench ingest with two threads" "$LONGREEL" bench ingest a.mp4 --fps 5 --threads 2 --json
+json '.video.way.decoders * .video.way.threads <= 2 and .video.way.window >= 2'
 
 check 0 "bench attention" "$LONGREEL" bench attention --head-dim 64 --keys 256 --tokens 8 --threads 1 --json
 json '.threads == 1 and (.results | length) == 1 and .results[0].head_dim == 64 and .results[0].gflops_best > 0'
