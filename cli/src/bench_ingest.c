@@ -20,6 +20,8 @@ static const cli_option table[] = {
     {CLI_CLEAR, "no-audio", 0, NULL, "pictures only", .offset = offsetof(ingest_options, ingest.audio)},
     {CLI_INT, "threads", 0, "N", "threads for decoding (default: the processors)",
      .offset = offsetof(ingest_options, ingest.threads), .low = 1, .high = 4096},
+    {CLI_WORD, "decode", 0, "auto|cpu|cuda|vaapi", "what decodes pictures (default auto: the processor)",
+     .offset = offsetof(ingest_options, ingest.decode), .words = cli_decoders},
     {CLI_SET, "json", 0, NULL, "print one JSON document", .offset = offsetof(ingest_options, json)},
     {0},
 };
@@ -174,8 +176,8 @@ static double all_processor(const ingest_bench *b) {
 
 static void print_way(const ingest_bench *b) {
     const lr_frame_work *w = &b->work;
-    printf("  %d decoder(s) of %d thread(s), up to %zu frames ahead: %lld packets decoded, %lld passed over, %lld "
-           "beginning(s)\n", w->decoders, w->threads, w->window, (long long)w->decoded, (long long)w->passed_over,
+    printf("  by %s: %d decoder(s) of %d thread(s), up to %zu frames ahead: %lld packets decoded, %lld passed over, %lld "
+           "beginning(s)\n", w->device, w->decoders, w->threads, w->window, (long long)w->decoded, (long long)w->passed_over,
            (long long)w->beginnings);
 }
 
@@ -205,7 +207,7 @@ static json_t *video_json(const ingest_bench *b) {
     const lr_frame_work *w = &b->work;
     double pictures = b->pictures.wall + b->resize.wall;
     if (!line->has_video) return json_null();
-    json_t *way = json_pack("{s:i, s:i, s:I, s:I, s:I, s:I}", "decoders", w->decoders, "threads", w->threads, "window",
+    json_t *way = json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I}", "device", w->device, "decoders", w->decoders, "threads", w->threads, "window",
                             (json_int_t)w->window, "packets_decoded", (json_int_t)w->decoded, "packets_passed_over",
                             (json_int_t)w->passed_over, "beginnings", (json_int_t)w->beginnings);
     return json_pack("{s:s, s:i, s:i, s:I, s:I, s:f, s:f, s:[ii], s:o}", "codec", line->video.codec, "width",

@@ -53,6 +53,8 @@ typedef struct cli_option {
     const struct cli_option *table;
 } cli_option; /* a table ends with an entry without name and help */
 
+extern const char *const cli_decoders[]; /* the words of --decode */
+
 typedef struct cli_command {
     const char *name;
     const char *summary;  /* one line, for the list of commands */

@@ -5,6 +5,7 @@
 #define AT(field) .offset = offsetof(cli_encode_options, field)
 #define ENCODE(field) .offset = offsetof(cli_encode_options, encode.field)
 
+const char *const cli_decoders[] = {"auto", "cpu", "cuda", "vaapi", NULL}; /* as lr_decode */
 static const char *const devices[] = {"auto", "cpu", NULL};
 
 /* Contexts: "full" or a number of tokens. */
@@ -77,6 +78,9 @@ const cli_option cli_encode_table[] = {
      "lost, and the others stop (default 30)", AT(peer_timeout)},
     {CLI_WORD, "device", 0, "auto|cpu", "where to compute (default auto); this version uses the CPU",
      AT(device), .words = devices},
+    {CLI_WORD, "decode", 0, "auto|cpu|cuda|vaapi", "what decodes pictures: auto (default) is the processor, whose "
+     "bytes are the same each time; where a device cannot, the processor does, with a warning", ENCODE(decode),
+     .words = cli_decoders},
     {CLI_INT, "groups", 0, "G", "split the processes that a launcher started in G groups that encode "
      "recordings in parallel, the longest first (default 1)", AT(groups), 1, 1 << 20},
     {CLI_CALL, "save", 0, "tokens|stages", "save the hidden state of every token too (tokens.safetensors), "

@@ -25,6 +25,8 @@ static const cli_option table[] = {
      .offset = offsetof(inspect_options, index_only)},
     {CLI_INT, "threads", 0, "N", "threads for decoding (default: the processors)",
      .offset = offsetof(inspect_options, ingest.threads), .low = 1, .high = 4096},
+    {CLI_WORD, "decode", 0, "auto|cpu|cuda|vaapi", "what decodes pictures (default auto: the processor)",
+     .offset = offsetof(inspect_options, ingest.decode), .words = cli_decoders},
     {CLI_SET, "json", 0, NULL, "print one JSON document", .offset = offsetof(inspect_options, json)},
     {0},
 };

@@ -36,6 +36,7 @@ lr_status lri_av_fail(lr_error *err, int averror, lr_status otherwise, const cha
  * `opaque` set to a watch counts what it reports as an error. */
 typedef struct lri_watch {
     atomic_uint errors;
+    int hardware_format; /* enum AVPixelFormat: see hardware.h */
 } lri_watch;
 void lri_log_redirect(void);
 

@@ -1,6 +1,7 @@
 #include "decode.h"
 
 #include "canary.h"
+#include "hardware.h"
 
 #include <string.h>
 
@@ -116,7 +117,13 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
     if (code < 0) return lri_av_fail(err, code, LR_E_FORMAT, "%s: stream %d", recording->path,
                                      recording->video.stream);
     c->opaque = &decoder->watch;
-    lri_canary_use(c);
+    decoder->on_hardware = decoder->may_use_hardware && lri_hardware_works(recording);
+    if (decoder->on_hardware) {
+        lr_status st = lri_hardware_use(recording, c, err);
+        if (st != LR_OK) return st;
+    } else {
+        lri_canary_use(c);
+    }
     c->max_pixels = LRI_MAX_PIXELS;
     c->err_recognition |= AV_EF_CRCCHECK;
     /* Without it, draining loses the pictures behind a recovery point that has not been output. What
@@ -125,7 +132,7 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
     /* libav raises it when a picture comes too late, and drops that one; the index knows better. */
     if (codec->id == AV_CODEC_ID_H264 && c->has_b_frames < recording->video.reorder)
         c->has_b_frames = recording->video.reorder;
-    c->thread_count = is_guessing(codec->id) ? 1 : decoder->threads;
+    c->thread_count = decoder->on_hardware || is_guessing(codec->id) ? 1 : decoder->threads;
     /* Whole pictures: which errors a codec notices depends on how it divides one. */
     c->thread_type = FF_THREAD_FRAME;
     code = avcodec_open2(c, codec, NULL);
@@ -137,9 +144,24 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
 
 static lr_status reopen_codec(lri_decoder *decoder, lr_error *err)
 {
-    avcodec_free_context(&decoder->codec);
-    av_frame_free(&decoder->frame);
-    return open_codec(decoder, err);
+    lr_error cause = {0};
+    for (;;) {
+        avcodec_free_context(&decoder->codec);
+        av_frame_free(&decoder->frame);
+        lr_status st = open_codec(decoder, &cause);
+        if (st == LR_OK) return LR_OK;
+        if (!decoder->on_hardware || st == LR_E_NOMEM) return lr_fail(err, st, "%s", cause.text);
+        lri_hardware_give_up(decoder->recording, "cannot decode it");
+    }
+}
+
+lr_status lri_decoder_allow_hardware(lri_decoder *decoder, lr_error *err)
+{
+    decoder->may_use_hardware = true;
+    if (!lri_hardware_works(decoder->recording)) return LR_OK;
+    decoder->spare = av_frame_alloc();
+    if (!decoder->spare) return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a decoder", decoder->recording->path);
+    return reopen_codec(decoder, err);
 }
 
 lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, int threads,
@@ -159,6 +181,7 @@ void lri_decoder_close(lri_decoder *decoder)
 {
     avcodec_free_context(&decoder->codec);
     av_frame_free(&decoder->frame);
+    av_frame_free(&decoder->spare);
     av_packet_free(&decoder->packet);
     lri_source_close(&decoder->source);
 }
@@ -252,10 +275,27 @@ static lr_status skip_to(lri_decoder *decoder, size_t entry, bool *found, lr_err
     return LR_OK;
 }
 
+/* Hardware that meets anything wrong, in the file or in itself, is done with this file. Decoding begins again before the
+ * pictures that may be under way. */
+static lr_status leave_hardware(lri_decoder *decoder, bool *got, lr_error *err)
+{
+    bool wrong = lri_decoder_is_suspect(decoder) || (*got && lri_frame_is_suspect(decoder));
+    if (!decoder->on_hardware || !wrong) return LR_OK;
+    lri_hardware_give_up(decoder->recording, "failed");
+    if (*got) av_frame_unref(decoder->frame);
+    *got = false;
+    const lri_video_index *video = &decoder->recording->video;
+    size_t from = decoder->next > LRI_MOST_DELAY ? decoder->next - LRI_MOST_DELAY : 0;
+    from = lri_entry_of(video, from < video->n_packets ? from : video->n_packets - 1);
+    decoder->stale = true;
+    return lri_decoder_begin(decoder, from > decoder->began ? from : decoder->began, err);
+}
+
 lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
 {
     lr_status st = LR_OK;
     bool found = false;
+    if (decoder->on_hardware && !lri_hardware_works(decoder->recording)) decoder->stale = true;
     if (decoder->opened && (decoder->stale || decoder->always_new || is_sticky(decoder)))
         LR_TRY(reopen_codec(decoder, err));
     else if (decoder->opened) avcodec_flush_buffers(decoder->codec);
@@ -396,6 +436,10 @@ lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
             int64_t ordinal = decoder->frame->pts;
             if (ordinal < 0 || ordinal >= (int64_t)decoder->recording->video.n_packets) continue;
             if (!is_sound(decoder, (size_t)ordinal)) continue;
+            if (decoder->on_hardware && lri_hardware_bring(decoder->frame, decoder->spare) < 0) {
+                decoder->faults++;
+                return LR_OK;
+            }
             *got = true;
             return LR_OK;
         }
@@ -434,7 +478,7 @@ static lr_status renew(lri_decoder *decoder, lr_error *err)
     return reopen_codec(decoder, err);
 }
 
-lr_status lri_decoder_step(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)
+static lr_status step(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)
 {
     lr_status st = lri_decoder_take(decoder, got, err);
     if (st != LR_OK || *got) return st;
@@ -451,6 +495,12 @@ lr_status lri_decoder_step(lri_decoder *decoder, size_t limit, bool *got, lr_err
         return lri_decoder_drain(decoder, err);
     }
     return lri_decoder_feed(decoder, err);
+}
+
+lr_status lri_decoder_step(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)
+{
+    lr_status st = step(decoder, limit, got, err);
+    return st == LR_OK ? leave_hardware(decoder, got, err) : st;
 }
 
 lr_status lri_decoder_next(lri_decoder *decoder, size_t limit, bool *got, lr_error *err)

@@ -21,6 +21,9 @@ typedef struct lri_decoder {
     bool renewing;   /* drained to go on with a new codec */
     size_t renew_at; /* the entry where that is to happen; SIZE_MAX: none */
     size_t renew_end; /* the old codec goes on to here, for the pictures that lead the entry */
+    bool may_use_hardware; /* set by the owner, after opening: from the next codec on */
+    bool on_hardware;
+    AVFrame *spare;
     size_t began; /* ordinal where decoding began */
     size_t next;  /* ordinal of the next packet to feed */
     int threads;
@@ -41,6 +44,8 @@ typedef struct lri_decoder {
 /* Opens file and codec; `threads` for the codec. */
 lr_status lri_decoder_open(lri_decoder *decoder, const lr_recording *recording, int threads,
                            lr_error *err);
+/* Where the recording has a device, pictures come from that from now on, while nothing goes wrong. */
+lr_status lri_decoder_allow_hardware(lri_decoder *decoder, lr_error *err);
 void lri_decoder_close(lri_decoder *decoder);
 /* Begins at an entry of the index (or ordinal 0). */
 lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err);

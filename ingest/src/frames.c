@@ -4,6 +4,7 @@
 #include "convert.h"
 #include "fields.h"
 #include "frames.h"
+#include "hardware.h"
 #include "stream.h"
 #include "team.h"
 
@@ -494,6 +495,7 @@ void lr_frame_reader_work(const lr_frame_reader *reader, lr_frame_work *work)
         .decoders = way->workers,
         .threads = way->threads,
         .window = reader->team ? way->window : 1,
+        .device = lri_hardware_works(reader->recording) ? reader->recording->hardware->name : "cpu",
     };
 }
 

@@ -2,6 +2,7 @@
  *
  * The bytes are the structure's own image and its arrays one after another: they are for processes of
  * the same build, which compare their builds before. */
+#include "hardware.h"
 #include "recording.h"
 
 #include <string.h>
@@ -100,6 +101,7 @@ static void forget_pointers(lr_recording *r)
     r->timeline.damage = NULL;
     r->timeline.warnings = NULL;
     r->timeline.audio.gaps = NULL;
+    r->hardware = NULL;
     r->options.cancel = NULL;
     r->n_warnings = 0;
 }
@@ -182,6 +184,7 @@ lr_status lr_recording_unpack(lr_recording **out, const void *bytes, size_t coun
     LR_TRY(LR_NEW(&r, 1, "a recording", err));
     memcpy(r, at + sizeof head, sizeof *r);
     size_t n_warnings = r->n_warnings;
+    bool by_hardware = r->hardware != NULL;
     forget_pointers(r);
     at += sizeof head + sizeof *r;
     r->options.cancel = options->cancel;
@@ -197,6 +200,7 @@ lr_status lr_recording_unpack(lr_recording **out, const void *bytes, size_t coun
     r->kinds_capacity = r->timeline.video.n_kinds;
     if (r->timeline.video.n_kinds > 0) r->timeline.video.kinds = r->kinds;
     LR_TRY(take_warnings(r, n_warnings, at, end, err));
+    if (by_hardware) LR_TRY(lri_hardware_open(r, err));
     r->timeline.path = r->path;
     r->timeline.damage = r->damage;
     r->timeline.n_warnings = r->n_warnings;

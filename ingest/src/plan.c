@@ -4,6 +4,7 @@
 
 #include "convert.h"
 #include "decode.h"
+#include "hardware.h"
 
 /* What pictures that wait to be taken may hold: enough for each thread to be some pictures ahead. */
 #define LEAST_WAITING ((size_t)128 << 20)
@@ -139,6 +140,8 @@ static void choose(lri_way *way, const lr_recording *recording, const pieces *al
 {
     int most = recording->options.threads < 64 ? recording->options.threads : 64;
     double best = 0;
+    /* Devices have few decoders, and threads of their own. */
+    if (lri_hardware_works(recording) && way->workers == 0) way->workers = 1;
     lri_way chosen = {0};
     for (int workers = 1; workers <= most; workers++) {
         int threads = way->threads > 0 ? way->threads : most / workers;

@@ -137,6 +137,7 @@ struct lr_recording {
     size_t n_damage, damage_capacity;
     char **warnings;
     size_t n_warnings, warnings_capacity;
+    struct lri_hardware *hardware; /* NULL: the processor decodes */
     lr_time (*gaps)[2];
     size_t n_gaps, gaps_capacity;
     lr_picture_kind *kinds;

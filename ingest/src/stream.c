@@ -16,6 +16,7 @@ lr_status lri_stream_open(lri_stream *stream, const lr_recording *recording, int
                            recording->path);
     }
     lr_status st = lri_decoder_open(&stream->decoder, recording, threads, err);
+    if (st == LR_OK) st = lri_decoder_allow_hardware(&stream->decoder, err);
     stream->decoder.keep = keep;
     stream->decoder.avoid = lri_verdicts_avoid;
     stream->decoder.avoid_arg = &stream->verdicts;

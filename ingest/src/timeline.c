@@ -7,6 +7,7 @@
 #include "convert.h"
 #include "decode.h"
 #include "fields.h"
+#include "hardware.h"
 
 /* Starts closer than this count as one: most containers put the picture a little after the sound. */
 #define SAME_START (LR_TIME_SECOND / 10)
@@ -433,6 +434,7 @@ static lr_status build_timeline(lr_recording *recording, lr_error *err)
     lr_timeline *t = &recording->timeline;
     lr_status st = LR_OK;
     if (recording->video.stream >= 0) LR_TRY(describe_video(recording, err));
+    LR_TRY(lri_hardware_open(recording, err));
     LR_TRY(set_origin(recording, err));
     t->fps = recording->options.fps;
     t->has_video = recording->video.stream >= 0;
@@ -461,6 +463,8 @@ static lr_status check_options(const lr_ingest_options *options, const char *pat
         return lr_fail(err, LR_E_USAGE, "%s: %lld/%lld frames a second", path, (long long)fps.num,
                        (long long)fps.den);
     if (options->threads < 1) return lr_fail(err, LR_E_USAGE, "%s: no thread to decode with", path);
+    if (options->decode < LR_DECODE_AUTO || options->decode > LR_DECODE_VAAPI)
+        return lr_fail(err, LR_E_USAGE, "%s: no way of decoding %d", path, (int)options->decode);
     if (!options->video && !options->audio)
         return lr_fail(err, LR_E_USAGE, "%s: neither picture nor sound is wanted", path);
     if (options->start != LR_TIME_NONE && options->start < 0)
@@ -521,6 +525,7 @@ done:
 void lr_recording_close(lr_recording *recording)
 {
     if (!recording) return;
+    lri_hardware_free(&recording->hardware);
     lri_video_index_free(&recording->video);
     lri_sound_index_free(&recording->audio);
     lr_free(recording->damage);

@@ -31,12 +31,19 @@ static json_t *options_json(const lr_job *job) {
     json_t *context = o->context ? json_integer((json_int_t)o->context) : json_string("full");
     json_t *start = o->start == LR_TIME_NONE ? json_null() : json_real(lr_time_seconds(o->start));
     json_t *end = o->end == LR_TIME_NONE ? json_null() : json_real(lr_time_seconds(o->end));
-    return json_pack("{s:s, s:i, s:o, s:f, s:f, s:I, s:o, s:o, s:b, s:b, s:b, s:i, s:I}",
+    json_t *json = json_pack("{s:s, s:i, s:o, s:f, s:f, s:I, s:o, s:o, s:b, s:b, s:b, s:i, s:I}",
                      "fps", fps, "soft_tokens", o->soft_tokens, "context", context,
                      "segment", lr_time_seconds(o->segment), "hop", lr_time_seconds(o->hop),
                      "dim", (json_int_t)job->dim, "start", start, "end", end,
                      "video", line->has_video, "audio", line->has_audio, "stamps", o->stamps,
                      "audio_track", o->audio_track, "chunk", (json_int_t)o->chunk);
+    /* Only hardware may decode to other values. */
+    if (json && (o->decode == LR_DECODE_CUDA || o->decode == LR_DECODE_VAAPI) &&
+        json_object_set_new(json, "decode", json_string(o->decode == LR_DECODE_CUDA ? "cuda" : "vaapi")) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 /* Under which the same bytes are promised. */

@@ -148,6 +148,9 @@ lr_status lr_encode_check(const lr_encode_options *options, const lr_model *mode
     if (!(options->peer_timeout >= 0) || isinf(options->peer_timeout)) {
         return lr_fail(err, LR_E_USAGE, "--peer-timeout must be 0 (none) or a number of seconds");
     }
+    if (options->decode < LR_DECODE_AUTO || options->decode > LR_DECODE_VAAPI) {
+        return lr_fail(err, LR_E_USAGE, "--decode must be auto, cpu, cuda or vaapi");
+    }
     if (options->audio_track < -1) {
         return lr_fail(err, LR_E_USAGE, "--audio-track must be a number from 0 on, or -1 for the default");
     }

@@ -32,6 +32,7 @@ static lr_status open_recording(lr_job *job, const char *path, lr_error *err) {
     ingest.end = o->end;
     ingest.audio_track = o->audio_track;
     ingest.threads = job->threads;
+    ingest.decode = (lr_decode)o->decode;
     ingest.cancel = o->cancel;
     lr_status st = job->comm ? lr_ranks_open(job->comm, &job->recording, path, &ingest, err)
                              : lr_recording_open(&job->recording, path, &ingest, err);

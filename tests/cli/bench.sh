@@ -32,6 +32,12 @@ json '.video.way.decoders >= 1 and .video.way.threads >= 1 and .video.way.packet
 check 0 "bench ingest as text" "$LONGREEL" bench ingest a.mp4 --fps 5
 grep -q "10 grid frames" "$out" || fail "the frames of the grid are not counted"
 grep -q "decoder(s) of" "$out" || fail "the way of decoding is not told"
+# Where the machine has no such device, the processor decodes.
+for device in auto cpu cuda vaapi; do
+    check 0 "bench ingest --decode $device" "$LONGREEL" bench ingest a.mp4 --decode "$device" --json
+    json '.video.frames == 2 and (.video.way.device | IN("cpu", "'"$device"'"))'
+done
+check 2 "bench ingest --decode gpu" "$LONGREEL" bench ingest a.mp4 --decode gpu
 check 0 "bench ingest with two threads" "$LONGREEL" bench ingest a.mp4 --fps 5 --threads 2 --json
 json '.video.way.decoders * .video.way.threads <= 2 and .video.way.window >= 2'
 

@@ -21,6 +21,15 @@ extern "C" {
 
 typedef struct lr_recording lr_recording;
 
+/* What decodes pictures. Hardware gives the same pictures of healthy files where its codec is exact (H.264, HEVC, VP9,
+ * AV1); of damaged ones it may not tell which pictures are wrong. */
+typedef enum lr_decode {
+    LR_DECODE_AUTO, /* the processor: only its pictures are promised to be the same bytes each time */
+    LR_DECODE_CPU,
+    LR_DECODE_CUDA, /* a device, and the processor for files that it cannot decode, with a warning */
+    LR_DECODE_VAAPI,
+} lr_decode;
+
 typedef struct lr_ingest_options {
     lr_rational fps;      /* of the grid; 1/1 by default */
     bool video, audio;    /* false: as if the file had no such stream */
@@ -30,6 +39,7 @@ typedef struct lr_ingest_options {
     int threads;          /* for decoding; >= 1 */
     bool every_picture;   /* decode also the pictures that no grid point shows, to know all damage; slower,
                              the frames are the same */
+    lr_decode decode;
     lr_cancel *cancel;
 } lr_ingest_options;
 
@@ -132,6 +142,7 @@ typedef struct lr_frame_work {
     int decoders;        /* side by side, each with parts of its own */
     int threads;         /* of each decoder */
     size_t window;       /* pictures that may wait for the caller */
+    const char *device;  /* that decodes: "cpu", "cuda", "vaapi" */
 } lr_frame_work;
 void lr_frame_reader_work(const lr_frame_reader *reader, lr_frame_work *work);
 void lr_frame_reader_close(lr_frame_reader *reader);

@@ -40,6 +40,7 @@ typedef struct lr_encode_options {
     lr_time start, end;     /* LR_TIME_NONE: all */
     bool video, audio, stamps;
     int audio_track;
+    int decode;             /* lr_decode: what decodes pictures */
     int ranks, threads;     /* local ranks; threads a rank. 0: chosen for this machine */
     lr_comm *comm;          /* NULL, or the ranks instead: all of them make the same call, with a recording
                                that is the same file. Only rank 0 writes; all return the same status. A
