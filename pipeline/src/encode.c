@@ -383,6 +383,7 @@ static lr_status encode(lr_model *model, const char *recording, const char *set_
     if (comm) LR_TRY(lr_ranks_compare(comm, model, options, err));
     LR_TRY(lr_job_prepare(&job, model, recording, options, comm, err));
     job.result = result;
+    snprintf(result->key, sizeof result->key, "%s", job.key);
     LR_TRY(LR_NEW(&result->work, (size_t)job.ranks, "the account of the ranks' work", err));
     LR_TRY(look_for_set(&job, set_path, &done, err));
     if (!done) LR_TRY(run_job(&job, set_path, err));
@@ -410,7 +411,10 @@ static lr_status encode_on_processes(lr_model *model, const char *recording, con
     st = encode(model, recording, set_path, options, own, result, err);
     lr_comm_free(own);
     leave_out(err, recording);
-    return lr_comm_agree(options->comm, st, err);
+    st = lr_comm_agree(options->comm, st, err);
+    /* Rank 0 has done so where all see the same directory. */
+    if (st == LR_OK && options->keep_unfinished && options->comm->rank != 0) lr_partial_finish(set_path, result->key);
+    return st;
 }
 
 lr_status lr_encode_recording(lr_model *model, const char *recording, const char *set_path,

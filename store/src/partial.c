@@ -147,12 +147,6 @@ lr_status lr_partial_in_use(const char *directory, bool *used, lr_error *err) {
     return LR_OK;
 }
 
-static void drop_parent(const char *directory) {
-    char *parent = NULL;
-    if (lr_parent_of(&parent, directory, NULL) == LR_OK) (void)rmdir(parent); /* when this was the last one */
-    lr_free(parent);
-}
-
 /* False: another process uses it. (One that only asks whether it is used is through in a moment.) */
 static bool remove_unused(const char *directory, const char *lock) {
     int fd = open(lock, O_RDWR | O_CLOEXEC);
@@ -167,14 +161,41 @@ static bool remove_unused(const char *directory, const char *lock) {
     return mine;
 }
 
-void lr_partial_finish(const char *set_path, const char *key) {
+/* Removes <parent>/<key>. */
+static void finish_one(const char *parent, const char *key) {
     char *directory = NULL, *lock = NULL;
-    if (lr_partial_path(&directory, set_path, key, NULL) == LR_OK && access(directory, F_OK) == 0 &&
-        lr_format(&lock, NULL, "%s/" LOCK, directory) == LR_OK && remove_unused(directory, lock)) {
-        drop_parent(directory);
+    if (lr_format(&directory, NULL, "%s/%s", parent, key) == LR_OK &&
+        lr_format(&lock, NULL, "%s/" LOCK, directory) == LR_OK) {
+        (void)remove_unused(directory, lock);
     }
     lr_free(lock);
     lr_free(directory);
+}
+
+static bool is_of_set(const char *parent, const char *key, const char *set) {
+    char *directory = NULL, *name = NULL;
+    lr_partial_about about;
+    bool same = lr_format(&directory, NULL, "%s/%s", parent, key) == LR_OK &&
+                lr_partial_about_of(directory, key, &about, &name, NULL) == LR_OK && strcmp(name, set) == 0;
+    lr_free(name);
+    lr_free(directory);
+    return same;
+}
+
+/* With other options, the same set may have been begun before. */
+void lr_partial_finish(const char *set_path, const char *key) {
+    const char *slash = strrchr(set_path, '/'), *set = slash ? slash + 1 : set_path;
+    char *parent = NULL;
+    if (lr_format(&parent, NULL, "%.*s" LR_PARTIAL, (int)(set - set_path), set_path) != LR_OK) return;
+    DIR *dir = opendir(parent);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (strcmp(e->d_name, key) == 0 || is_of_set(parent, e->d_name, set)) finish_one(parent, e->d_name);
+    }
+    if (dir) {
+        closedir(dir);
+        (void)rmdir(parent); /* when these were the last ones */
+    }
+    lr_free(parent);
 }
 
 /* ------------------------------------------------------------------ opening */

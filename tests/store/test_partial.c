@@ -213,6 +213,34 @@ static void test_finished_work_goes_unless_another_uses_it(void **state)
     drop_place(&p);
 }
 
+static void test_what_was_begun_with_other_options_goes_too(void **state)
+{
+    (void)state;
+    place p = make_place();
+    lr_error err = {0};
+    lr_partial *other = NULL;
+    char *set = lrt_path(p.dir, "talk.mp3"), *partial = lrt_path(p.dir, ".partial");
+    char *mine = lrt_path(partial, KEY), *theirs = lrt_path(partial, OTHER_KEY);
+    lr_partial_close(p.partial);
+    p.partial = NULL;
+    for (int same = 0; same <= 1; same++) {
+        lrt_assert_ok(lr_partial_open(&other, same ? p.set : set, OTHER_KEY, true, &about, &err), &err);
+        lr_partial_close(other);
+        p.partial = open_again(&p, false);
+        lr_partial_close(p.partial);
+        p.partial = NULL;
+        lr_partial_finish(p.set, KEY);
+        assert_false(lrt_exists(mine));
+        assert_true(lrt_exists(theirs) == !same); /* of another set: none of our business */
+    }
+    assert_false(lrt_exists(partial));
+    free(set);
+    free(mine);
+    free(theirs);
+    free(partial);
+    drop_place(&p);
+}
+
 static void test_status_tells_what_is_stored(void **state)
 {
     (void)state;
@@ -320,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_a_slice_under_another_name_is_refused),
         cmocka_unit_test(test_names_that_are_no_slices_are_passed_over),
         cmocka_unit_test(test_finished_work_goes_unless_another_uses_it),
+        cmocka_unit_test(test_what_was_begun_with_other_options_goes_too),
         cmocka_unit_test(test_status_tells_what_is_stored),
         cmocka_unit_test(test_what_cannot_be_written_is_an_error_that_names_it),
         cmocka_unit_test(test_each_failed_allocation_is_survived),

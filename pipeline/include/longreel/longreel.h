@@ -64,6 +64,7 @@ lr_status lr_encode_check(const lr_encode_options *options, const lr_model *mode
 
 typedef struct lr_encode_result {
     bool skipped;           /* a finished set with the same key was there */
+    char key[33];           /* of the work: hex */
     uint64_t tokens, frames, sound_tokens, segments;
     size_t n_warnings;
     double seconds;

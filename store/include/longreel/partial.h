@@ -57,7 +57,8 @@ lr_status lr_partial_get(lr_partial *partial, const lr_slice_name *name, size_t 
 void lr_partial_drop(lr_partial *partial, const lr_slice_name *name);
 /* Leaves everything for the next run. NULL allowed. */
 void lr_partial_close(lr_partial *partial);
-/* The set is finished: removes everything, unless another process uses it (the last one does it then). */
+/* The set is finished: removes everything that is kept of it, also under other keys, unless another process uses it
+ * (the last one does it then). */
 void lr_partial_finish(const char *set_path, const char *key);
 
 #ifdef __cplusplus
