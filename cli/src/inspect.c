@@ -112,9 +112,9 @@ static json_t *report_json(const lr_timeline *line, const cli_damage *damage) {
 }
 
 static json_t *error_json(const char *path, const char *text) {
-    return json_pack("{s:o, s:s, s:n, s:n, s:n, s:n, s:b, s:[], s:[], s:s}", "path", cli_json_text(path),
+    return json_pack("{s:o, s:s, s:n, s:n, s:n, s:n, s:b, s:[], s:[], s:o}", "path", cli_json_text(path),
                      "status", "error", "duration_s", "origin_s", "video", "audio", "truncated", false,
-                     "damage", "warnings", "error", text);
+                     "damage", "warnings", "error", cli_json_text(text));
 }
 
 /* ------------------------------------------------------------------ text */

@@ -27,6 +27,7 @@ struct lr_frame_reader {
     size_t told_first, told_end;    /* those of them whose damage was reported last */
     lr_damage *damage;
     size_t n_damage, damage_capacity;
+    size_t gaps_told;               /* shown pictures before it whose known damage is reported */
     bool begun, finished;
     /* Of a reader that was opened for the world. */
     lri_plan plan;
@@ -267,27 +268,29 @@ static bool has_gap(const lri_video_index *video, size_t entry)
     return false;
 }
 
-/* What the index knows of is looked at and told, whether a grid point shows it or not. Not what else has been met
- * on the way: that depends on threads. */
+/* What the index knows of is looked at and told, whether a grid point shows it or not: up to the picture of the
+ * next grid point, with each. Not what else has been met on the way: that depends on threads. */
 static lr_status report_gaps(lr_frame_reader *reader, lr_error *err)
 {
     lr_status st = LR_OK;
-    const lri_video_index *video = &reader->recording->video;
-    size_t last = SIZE_MAX, first = SIZE_MAX;
-    bool gap = false;
-    if (!video->any_gap) return LR_OK;
-    for (size_t i = reader->shown_first; i < reader->shown_end; i++) {
-        size_t ordinal = ordinal_of(reader, i), entry = lri_entry_of(video, ordinal);
-        if (entry != last) gap = has_gap(video, entry);
-        if (entry != last && gap) LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal, err));
-        last = entry;
+    const lr_recording *recording = reader->recording;
+    const lri_video_index *video = &recording->video;
+    bool last = reader->next + 1 == reader->end, gap = false;
+    size_t end = last ? reader->shown_end : lri_grid_shown(recording, reader->next + 1);
+    size_t before = SIZE_MAX, first = SIZE_MAX;
+    if (!video->any_gap || recording->options.every_picture) return LR_OK;
+    for (; reader->gaps_told < end; reader->gaps_told++) {
+        size_t i = reader->gaps_told, ordinal = ordinal_of(reader, i), entry = lri_entry_of(video, ordinal);
+        if (entry != before) gap = has_gap(video, entry);
+        if (entry != before && gap) LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal, err));
+        before = entry;
         bool bad = gap && is_bad(reader, i);
         if (bad && first == SIZE_MAX) first = i;
         if (bad || first == SIZE_MAX) continue;
         LR_TRY(report(reader, first, i, err));
         first = SIZE_MAX;
     }
-    if (first != SIZE_MAX) LR_TRY(report(reader, first, reader->shown_end, err));
+    if (first != SIZE_MAX) LR_TRY(report(reader, first, end, err));
 done:
     return st;
 }
@@ -308,7 +311,7 @@ static lr_status finish(lr_frame_reader *reader, lr_error *err)
     const lri_video_index *video = &reader->recording->video;
     size_t end = 0;
     reader->finished = true;
-    if (!reader->recording->options.every_picture) return report_gaps(reader, err);
+    if (!reader->recording->options.every_picture) return LR_OK;
     size_t began = lri_entry_of(video, ordinal_of(reader, reader->shown_first));
     for (size_t i = reader->shown_first; i < reader->shown_end; i++) {
         if (video->shown[i] >= end) end = (size_t)video->shown[i] + 1;
@@ -358,6 +361,7 @@ void lri_reader_aim(lr_frame_reader *reader, int64_t first, int64_t end)
     reader->shown_first = first == 0 ? 0 : lri_grid_shown(recording, first);
     reader->shown_end = end == recording->timeline.video.n_frames ? recording->video.n_shown
                                                                  : lri_grid_shown(recording, end);
+    reader->gaps_told = reader->shown_first;
 }
 
 lr_status lri_reader_next(lr_frame_reader *reader, lr_frame *frame, bool *got, lr_error *err)
@@ -376,6 +380,7 @@ lr_status lri_reader_next(lr_frame_reader *reader, lr_frame *frame, bool *got, l
     LR_TRY(bring(reader, asked, &shown, err));
     bool bad = is_bad(reader, asked);
     if (bad) LR_TRY(report_around(reader, asked, err));
+    LR_TRY(report_gaps(reader, err));
     *frame = (lr_frame){
         .rgb = reader->rgb,
         .stride = reader->stride,

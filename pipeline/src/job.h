@@ -279,6 +279,8 @@ lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err);
 lr_status lr_job_key(lr_job *job, lr_error *err);
 /* The same of a manifest's own `recording`, `model`, `options` and `run`. */
 lr_status lr_manifest_key(const json_t *manifest, char **key, lr_error *err);
+/* Where the recording was, freed by lr_free; NULL where the manifest does not say. */
+lr_status lr_manifest_path(const json_t *manifest, char **path, lr_error *err);
 /* A set at set_path: with the same key the work is done; anything else is in the way. */
 lr_status lr_look_for_set(const char *set_path, const char *key, bool *done, lr_error *err);
 

@@ -167,17 +167,65 @@ static json_t *work_json(const lr_job *job) {
     return all;
 }
 
+/* A name that is no UTF-8 cannot be in a JSON text: its bytes, in hexadecimal. NULL where it can, or without
+ * memory. */
+static json_t *bytes_json(const char *name) {
+    static const char digits[] = "0123456789abcdef";
+    char *copy = lr_utf8_copy(name);
+    size_t count = strlen(name);
+    bool same = !copy || strcmp(copy, name) == 0;
+    lr_free(copy);
+    char *hex = same ? NULL : lr_alloc(2 * count + 1);
+    if (!hex) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        hex[2 * i] = digits[(unsigned char)name[i] >> 4];
+        hex[2 * i + 1] = digits[(unsigned char)name[i] & 15];
+    }
+    hex[2 * count] = '\0';
+    json_t *json = json_string(hex);
+    lr_free(hex);
+    return json;
+}
+
+static int digit_of(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+lr_status lr_manifest_path(const json_t *manifest, char **path, lr_error *err) {
+    lr_status st = LR_OK;
+    const json_t *run = json_object_get(manifest, "run");
+    const char *text = json_string_value(json_object_get(run, "path"));
+    const char *hex = json_string_value(json_object_get(run, "path_bytes"));
+    size_t count = hex ? strlen(hex) / 2 : text ? strlen(text) : 0;
+    char *copy = NULL;
+    *path = NULL;
+    if (!hex && !text) return LR_OK;
+    LR_TRY(LR_NEW(&copy, count + 1, "the path of a recording", err));
+    if (!hex) memcpy(copy, text, count);
+    for (size_t i = 0; hex && i < count; i++) {
+        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
+        if (high < 0 || low < 0 || high + low == 0) LR_FAIL(LR_E_FORMAT, "the manifest's run.path_bytes is malformed");
+        copy[i] = (char)(high << 4 | low);
+    }
+    *path = copy;
+    copy = NULL;
+done:
+    lr_free(copy);
+    return st;
+}
+
 /* `path` is where a report looks for the recording. */
 static json_t *run_json(const lr_job *job) {
     char *absolute = realpath(job->timeline->path, NULL);
-    json_t *path = text_json(absolute ? absolute : job->timeline->path);
+    const char *name = absolute ? absolute : job->timeline->path;
+    json_t *path = text_json(name), *bytes = bytes_json(name);
     free(absolute);
     const struct lr_reused *reused = &job->result->reused;
-    return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}}", "ranks", job->ranks, "threads",
+    return json_pack("{s:i, s:i, s:s, s:o, s:o*, s:o, s:o, s:{s:I, s:I, s:I}}", "ranks", job->ranks, "threads",
                      job->threads, "communicator", job->comm ? job->comm->ops->name : "local", "path", path,
-                     "build", build_json(lr_model_kernels(job->model)), "work", work_json(job), "reused", "frames",
-                     (json_int_t)reused->frames, "sound_tokens", (json_int_t)reused->sound_tokens, "layers",
-                     (json_int_t)reused->layers);
+                     "path_bytes", bytes, "build", build_json(lr_model_kernels(job->model)), "work", work_json(job),
+                     "reused", "frames", (json_int_t)reused->frames, "sound_tokens",
+                     (json_int_t)reused->sound_tokens, "layers", (json_int_t)reused->layers);
 }
 
 static json_t *dims_json(const lr_model_info *info) {

@@ -64,18 +64,20 @@ done:
 
 /* A recording that is not where it was is no failure, one that was named is. */
 static lr_status find_recording(report_job *job, lr_error *err) {
-    const char *path = json_string_value(json_object_get(json_object_get(job->manifest, "run"), "path"));
     lr_error why = {0};
+    char *path = NULL;
     if (job->options->recording) {
         lr_status st = open_recording(job, job->options->recording, err);
         bool wrong = st == LR_E_IO || st == LR_E_FORMAT || st == LR_E_NO_MEDIA;
         if (wrong && err) err->status = LR_E_USAGE;
         return wrong ? LR_E_USAGE : st;
     }
-    if (!path) {
+    lr_status st = lr_manifest_path(job->manifest, &path, &why);
+    if (st == LR_OK && !path) {
         lr_fail(&why, LR_E_IO, "the set does not say where it was");
     } else {
-        lr_status st = open_recording(job, path, &why);
+        if (st == LR_OK) st = open_recording(job, path, &why);
+        lr_free(path);
         if (st == LR_OK) return LR_OK;
         if (st == LR_E_NOMEM || st == LR_E_INTERRUPTED) return lr_fail(err, st, "%s", why.text);
     }
@@ -219,11 +221,13 @@ done:
 static lr_status refuse_inputs(const report_job *job, const char *set_path, const char *png_path,
                                lr_error *err) {
     lr_status st = LR_OK;
-    const char *path = json_string_value(json_object_get(json_object_get(job->manifest, "run"), "path"));
+    char *path = NULL;
+    LR_TRY(lr_manifest_path(job->manifest, &path, err));
     LR_TRY(lr_refuse_set_file(png_path, set_path, err));
     if (path) LR_TRY(lr_refuse_input(png_path, path, err));
     if (job->options->recording) LR_TRY(lr_refuse_input(png_path, job->options->recording, err));
 done:
+    lr_free(path);
     return st;
 }
 

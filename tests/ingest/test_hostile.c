@@ -150,6 +150,110 @@ static void test_a_picture_of_too_many_pixels_costs_no_memory(void **state)
     free(path);
 }
 
+/* ------------------------------------------------------------------ other files */
+
+static uint32_t be32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static void add_be32(uint8_t *at, uint32_t more)
+{
+    uint32_t value = be32(at) + more;
+    for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+/* An alias record of QuickTime (kind 2: an absolute path), as a data reference. */
+static size_t put_alias(uint8_t *to, const char *path)
+{
+    enum { FIXED = 12 + 150 };
+    size_t length = strlen(path), at = FIXED;
+    memset(to, 0, FIXED);
+    memcpy(to + 4, "alis", 4);
+    to[at++] = 0;
+    to[at++] = 2;
+    to[at++] = (uint8_t)(length >> 8);
+    to[at++] = (uint8_t)length;
+    memcpy(to + at, path, length);
+    at += length + length % 2;
+    memset(to + at, 0xFF, 2);
+    at += 2;
+    add_be32(to, (uint32_t)at);
+    return at;
+}
+
+/* The same film, but its data are said to lie in another file. */
+static void refer_to(const char *path, const char *other)
+{
+    static const char *const around[] = {"moov", "trak", "mdia", "minf", "dinf", "dref"};
+    uint8_t alias[1024] = {0};
+    size_t bytes, length = put_alias(alias, other);
+    uint8_t *file = lrt_slurp(path, &bytes);
+    uint8_t *reference = memmem(file, bytes, "dref\0\0\0\0\0\0\0\1\0\0\0\014url ", 20);
+    assert_non_null(reference);
+    size_t at = (size_t)(reference - file) + 12, more = length - 12;
+    for (size_t i = 0; i < sizeof around / sizeof *around; i++) {
+        /* The nearest before it: the film has one track. */
+        uint8_t *box = reference;
+        while (memcmp(box, around[i], 4) != 0) box--;
+        add_be32(box - 4, (uint32_t)more);
+    }
+    uint8_t *longer = malloc(bytes + more);
+    assert_non_null(longer);
+    memcpy(longer, file, at);
+    memcpy(longer + at, alias, length);
+    memcpy(longer + at + length, file + at + 12, bytes - at - 12);
+    lrt_write(path, longer, bytes + more);
+    free(longer);
+    free(file);
+}
+
+static void test_a_film_whose_data_lie_in_another_file_is_refused(void **state)
+{
+    (void)state;
+    lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 48,
+                     .frames = 10, .rate = {10, 1}, .luma = 60};
+    char *other = lrt_path(dir, "other.mov"), *path = lrt_path(dir, "film.mov");
+    lr_error err = {0};
+    lr_recording *recording = NULL;
+    lr_ingest_options options = lr_ingest_defaults();
+    lrm_record(other, "mov", &film, NULL);
+    lrm_record(path, "mov", &film, NULL);
+    lr_recording_close(lrm_open(path, NULL));
+    refer_to(path, other);
+    lr_status st = lr_recording_open(&recording, path, &options, &err);
+    if (st != LR_E_NO_MEDIA) fail_msg("%s (%s)", err.text, lr_status_name(st));
+    free(other);
+    free(path);
+}
+
+static void test_lists_of_other_files_are_no_recordings(void **state)
+{
+    (void)state;
+    lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 48,
+                     .frames = 10, .rate = {10, 1}, .luma = 60};
+    static const char *const lists[] = {
+        "ffconcat version 1.0\nfile other.mp4\n",
+        "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nother.mp4\n#EXT-X-ENDLIST\n",
+        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\n",
+        "<?xml version=\"1.0\"?><MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" type=\"static\"><Period>"
+        "<AdaptationSet><Representation id=\"1\" bandwidth=\"1\"><BaseURL>other.mp4</BaseURL></Representation>"
+        "</AdaptationSet></Period></MPD>"};
+    char *other = lrt_path(dir, "other.mp4");
+    lrm_record(other, "mp4", &film, NULL);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        lr_error err = {0};
+        lr_recording *recording = NULL;
+        lr_ingest_options options = lr_ingest_defaults();
+        char *path = lrt_path(dir, i % 2 ? "list.m3u8" : "list.mp4");
+        lrt_write(path, lists[i], strlen(lists[i]));
+        lr_status st = lr_recording_open(&recording, path, &options, &err);
+        if (st != LR_E_NO_MEDIA) fail_msg("list %zu: %s (%s)", i, err.text, lr_status_name(st));
+        free(path);
+    }
+    free(other);
+}
+
 /* ------------------------------------------------------------------ time */
 
 /* A single key picture, damaged, and thousands that depend on it: none is clean, and finding that out for one
@@ -244,6 +348,8 @@ int main(void)
         cmocka_unit_test(test_sound_of_an_absurd_rate_is_refused_with_the_rate),
         cmocka_unit_test(test_sound_of_the_outermost_rates_is_read),
         cmocka_unit_test(test_a_picture_of_too_many_pixels_costs_no_memory),
+        cmocka_unit_test(test_a_film_whose_data_lie_in_another_file_is_refused),
+        cmocka_unit_test(test_lists_of_other_files_are_no_recordings),
         cmocka_unit_test(test_a_long_film_without_a_clean_picture_ends_soon),
         cmocka_unit_test(test_a_long_film_of_repeating_pictures_ends_soon),
     };
