@@ -193,6 +193,18 @@ done:
     return st;
 }
 
+/* The container, or what libav has parsed of the stream: a film may begin with a whole picture. */
+static bool is_said_interlaced(const AVStream *stream)
+{
+    switch (stream->codecpar->field_order) {
+    case AV_FIELD_TT:
+    case AV_FIELD_BB:
+    case AV_FIELD_TB:
+    case AV_FIELD_BT: return true;
+    default: return false;
+    }
+}
+
 static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder, lr_error *err)
 {
     lr_video_info *info = &recording->timeline.video;
@@ -201,7 +213,7 @@ static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder,
     lr_status st = LR_OK;
     info->coded_width = frame->width;
     info->coded_height = frame->height;
-    info->interlaced = lri_is_interlaced(frame);
+    info->interlaced = lri_is_interlaced(frame) || is_said_interlaced(stream);
     recording->hdr_peak = peak_of(stream, frame);
     LR_TRY(warn_of_colour(recording, frame, err));
     const int32_t *matrix = display_matrix_of(stream, frame);
