@@ -162,6 +162,8 @@ static void write_packets(writer *w, int i, const AVFrame *frame)
         av_packet_rescale_ts(w->packet, w->codec[i]->time_base, w->stream[i]->time_base);
         int64_t shift = av_rescale_q(offset, (AVRational){1, 1000}, w->stream[i]->time_base);
         int64_t ms = av_rescale_q(w->packet->pts, w->stream[i]->time_base, (AVRational){1, 1000});
+        if (i == 1)
+            shift += av_rescale(w->packet->pts, 1000000 + w->track->drift_ppm, 1000000) - w->packet->pts;
         w->packet->pts += shift;
         w->packet->dts += shift;
         w->packet->stream_index = i == 0 ? 0 : w->stream[0] ? 1 : 0;
@@ -207,6 +209,7 @@ static void write_picture(writer *w, int n)
 static double sample_at(const lrm_track *track, int64_t i)
 {
     if (track->noise) return noise_at((unsigned)i, 1, 2) / 256.0 - 0.5;
+    if (track->clicks) return i % (60 * track->rate) == 0 ? 0.9 : 0;
     int64_t second = i / track->rate, in_second = i % track->rate;
     if (in_second >= track->rate / 10) return 0;
     double hz = 400 + 50 * (double)(second % 20);

@@ -43,6 +43,8 @@ typedef struct lrm_track {
     int64_t offset_ms;
     int64_t hole_ms[2]; /* packets that begin in it are left out */
     bool noise;        /* instead of the tones */
+    bool clicks;       /* instead of the tones: one sample at each whole minute */
+    int64_t drift_ppm; /* the stamps run so much faster than the samples */
 } lrm_track;
 
 /* An option of the muxers that write a file's index at its start, for the files recorded from now on. */
