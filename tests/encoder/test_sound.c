@@ -83,9 +83,10 @@ static bool case_sound(const tower_fixture *fixture, const json_t *item, sound_i
     const lr_tensor *wave = case_tensor(fixture, item, "wave");
     if (!wave) return false;
     const int16_t *values = wave->data;
-    float *samples = test_calloc(wave->dims[0] + 1, sizeof *samples);
-    for (size_t i = 0; i < wave->dims[0]; i++) samples[i] = (float)values[i] / 32768;
-    *sound = (sound_input){.samples = samples, .count = wave->dims[0]};
+    size_t count = case_size(item, "samples");
+    float *samples = test_calloc(count + 1, sizeof *samples);
+    for (size_t i = 0; i < count; i++) samples[i] = (float)values[i % wave->dims[0]] / 32768;
+    *sound = (sound_input){.samples = samples, .count = count};
     return true;
 }
 

@@ -29,15 +29,15 @@ static void write_picture(const char *path, const lr_tensor *rgb)
 }
 
 /* Samples are 16-bit values over 32768: exact in float. */
-static void write_sound(const char *path, const lr_tensor *wave)
+static void write_sound(const char *path, const lr_tensor *wave, size_t count)
 {
     lr_error err = {0};
     lr_wav_writer *writer = NULL;
     const int16_t *values = wave->data;
     assert_int_equal(wave->dtype, LR_I16);
-    lrt_assert_ok(lr_wav_create(&writer, path, 16000, wave->dims[0], &err), &err);
-    for (size_t i = 0; i < wave->dims[0]; i++) {
-        float sample = (float)values[i] / 32768.0F;
+    lrt_assert_ok(lr_wav_create(&writer, path, 16000, count, &err), &err);
+    for (size_t i = 0; i < count; i++) {
+        float sample = (float)values[i % wave->dims[0]] / 32768.0F;
         lrt_assert_ok(lr_wav_write(writer, &sample, 1, &err), &err);
     }
     lrt_assert_ok(lr_wav_finish(writer, &err), &err);
@@ -61,7 +61,7 @@ static bool make_input(const fixture *f, const json_t *about, const char *direct
         (void)snprintf(file, sizeof file, "%s.wav", name);
         out->file = lrt_path(directory, file);
         out->input = (lr_embed_input){LR_INPUT_AUDIO, out->file};
-        write_sound(out->file, fixture_tensor(f, name, "wave"));
+        write_sound(out->file, fixture_tensor(f, name, "wave"), fixture_size(about, "samples"));
     } else {
         return false;
     }
