@@ -247,6 +247,45 @@ static void test_pooling_other_than_the_mean_of_all_tokens_is_refused(void **sta
     check_file("1_Pooling/config.json", cases, sizeof cases / sizeof cases[0]);
 }
 
+static void test_what_sentence_transformers_would_do_otherwise_is_refused(void **state)
+{
+    static const file_case cases[] = {
+        {"{}", LR_OK, ""},
+        {"{\"max_seq_length\": 2048, \"do_lower_case\": false}", LR_OK, ""},
+        {"{\"max_seq_length\": null, \"tokenizer_args\": {\"padding_side\": \"right\"}, \"model_args\": "
+         "{\"dtype\": \"bfloat16\"}, \"config_args\": {}}", LR_OK, ""},
+        {"{\"transformer_task\": \"feature-extraction\", \"modality_config\": {\"text\": {\"method\": "
+         "\"forward\", \"method_output_name\": \"last_hidden_state\"}, \"video\": {\"method\": \"forward\", "
+         "\"method_output_name\": [\"last_hidden_state\"]}}, \"module_output_name\": \"token_embeddings\", "
+         "\"processing_kwargs\": {\"text\": {\"max_length\": 8192}, \"video\": {\"max_frames\": 64, \"fps\": "
+         "1}, \"image\": {\"max_soft_tokens\": 140}}, \"unpad_inputs\": false}", LR_OK, ""},
+        {"{\"do_lower_case\": true}", LR_E_UNSUPPORTED, "do_lower_case is true"},
+        {"{\"do_lower_case\": 0}", LR_E_MODEL, "do_lower_case is 0"},
+        {"{\"max_seq_length\": 0}", LR_E_MODEL, "max_seq_length is 0"},
+        {"{\"transformer_task\": \"fill-mask\"}", LR_E_UNSUPPORTED, "transformer_task is \"fill-mask\""},
+        {"{\"module_output_name\": \"sentence_embedding\"}", LR_E_UNSUPPORTED, "module_output_name is"},
+        {"{\"modality_config\": {\"image\": {\"method\": \"get_image_features\", \"method_output_name\": "
+         "\"last_hidden_state\"}}}", LR_E_UNSUPPORTED, "modality_config.image.method is \"get_image_features\""},
+        {"{\"modality_config\": {\"text\": {\"method\": \"forward\", \"method_output_name\": "
+         "\"pooler_output\"}}}", LR_E_UNSUPPORTED, "modality_config.text.method_output_name is"},
+        {"{\"modality_config\": {\"text\": {\"method\": \"forward\", \"method_output_name\": "
+         "[\"hidden_states\", -2]}}}", LR_E_UNSUPPORTED, "modality_config.text.method_output_name is"},
+        {"{\"processing_kwargs\": {\"audio\": {\"sampling_rate\": 8000}}}", LR_E_UNSUPPORTED,
+         "processing_kwargs.audio.sampling_rate is 8000"},
+        {"{\"processing_kwargs\": {\"image\": {\"do_resize\": false}}}", LR_E_UNSUPPORTED,
+         "processing_kwargs.image.do_resize is false"},
+        {"{\"processing_kwargs\": {\"text\": {\"add_special_tokens\": false}}}", LR_E_UNSUPPORTED,
+         "processing_kwargs.text.add_special_tokens is false"},
+        {"{\"processing_kwargs\": 3}", LR_E_MODEL, "processing_kwargs is 3"},
+        {"{\"tokenizer_args\": {\"add_bos_token\": false}}", LR_E_UNSUPPORTED, "tokenizer_args.add_bos_token"},
+        {"{\"config_kwargs\": {\"sliding_window\": 64}}", LR_E_UNSUPPORTED, "config_kwargs.sliding_window is 64"},
+        {"{\"query_expansion\": {\"length\": 32}}", LR_E_UNSUPPORTED, "query_expansion is"},
+        {"[]", LR_E_FORMAT, "the top level is not an object"},
+    };
+    (void)state;
+    check_file("sentence_bert_config.json", cases, sizeof cases / sizeof cases[0]);
+}
+
 static void test_the_pooling_is_looked_for_where_the_modules_say(void **state)
 {
     (void)state;
@@ -348,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_an_embedding_that_is_not_finite_is_found_when_it_is_looked_up),
         cmocka_unit_test(test_modules_other_than_a_normalized_pooling_are_refused),
         cmocka_unit_test(test_pooling_other_than_the_mean_of_all_tokens_is_refused),
+        cmocka_unit_test(test_what_sentence_transformers_would_do_otherwise_is_refused),
         cmocka_unit_test(test_the_pooling_is_looked_for_where_the_modules_say),
         cmocka_unit_test(test_ids_of_markers_are_those_of_the_tokenizer),
         cmocka_unit_test(test_a_tokenizer_without_a_marker_serves_a_model_without_the_tower),

@@ -165,7 +165,6 @@ done:
     return st;
 }
 
-/* The default budgets of processor_config.json where the checkpoint has one. */
 static lr_status read_budget(const lr_config *processor, const char *key, size_t fallback, int *out,
                              lr_error *err)
 {
@@ -190,6 +189,30 @@ done:
     return st;
 }
 
+/* What sentence-transformers hands the processor on each call goes before the processor's own default. */
+static lr_status override_budgets(lr_model *model, lr_error *err)
+{
+    lr_status st = LR_OK;
+    char *path = NULL;
+    json_t *document = NULL;
+    lr_config top, calls;
+    bool present;
+    LR_TRY(lr_format(&path, err, "%s/sentence_bert_config.json", model->directory));
+    LR_TRY(lr_config_load(path, false, &document, err));
+    if (!document) goto done;
+    lr_config_top(&top, document, path);
+    LR_TRY(lr_config_child(&top, "processing_kwargs", &calls, &present, err));
+    if (!present) goto done;
+    int *video = &model->info.picture.budget, *image = &model->info.image_budget;
+    LR_TRY(read_budget(&calls, "video", (size_t)*video, video, err));
+    LR_TRY(read_budget(&calls, "image", (size_t)*image, image, err));
+done:
+    json_decref(document);
+    lr_free(path);
+    return st;
+}
+
+/* The default budgets of processor_config.json where the checkpoint has one. */
 static lr_status read_budgets(lr_model *model, lr_error *err)
 {
     lr_status st = LR_OK;
@@ -201,6 +224,7 @@ static lr_status read_budgets(lr_model *model, lr_error *err)
     lr_config_top(&processor, document, path);
     LR_TRY(read_budget(&processor, "video_processor", 70, &model->info.picture.budget, err));
     LR_TRY(read_budget(&processor, "image_processor", 280, &model->info.image_budget, err));
+    LR_TRY(override_budgets(model, err));
 done:
     json_decref(document);
     lr_free(path);
