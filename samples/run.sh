@@ -84,7 +84,14 @@ say "What is in the set"
 ls -l "$set"
 
 say "Search"
-run "$longreel" query "$out" "a fractal in many colours" -m "$model" -k 5 --no-merge
+if grep -q '"model_type": *"vjepa2"' "$model/config.json"; then # it takes no text: by a frame of the recording
+    rm -rf "$dir/frames"
+    run "$longreel" inspect "$recording" --fps 1/10 --frames "$dir/frames" >"$dir/inspect.log"
+    frames=("$dir"/frames/*.png)
+    run "$longreel" query "$out" --image "${frames[-1]}" -m "$model" -k 5 --no-merge
+else
+    run "$longreel" query "$out" "a fractal in many colours" -m "$model" -k 5 --no-merge
+fi
 
 say "What next"
 if [ -n "$random" ]; then
