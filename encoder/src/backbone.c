@@ -110,7 +110,8 @@ static lr_exchange exchange_of(forward *f, lr_comm *comm, const lr_layer *layer)
                          .mask = layer->mask,
                          .layer = (uint32_t)f->layer_index,
                          .sequence = f->run->sequence,
-                         .schedule = f->run->schedule,
+                         .schedule = layer->mask.kind == LR_MASK_WINDOW ? LR_SCHEDULE_HALO : f->run->schedule,
+                         .node_ranks = f->run->node_ranks,
                          .own = f->own,
                          .arena = &f->arena,
                          .cancel = f->run->worker.cancel};

@@ -11,20 +11,23 @@
 /* ------------------------------------------------------------------ routes (route.c) */
 
 /* The view of one rank. Two ways for a chunk to travel:
- *   ring: from its owner to the next rank and on, as far as some rank further on needs it;
+ *   passed on: along a tree whose root is its owner, on each branch as far as some rank further on
+ *     needs it. Between nodes it goes from node to node, within one from rank to rank; the ring is
+ *     the case of one node;
  *   else: straight from its owner to each rank that needs it (halo and all-gather).
  * On every link the chunks go in ascending order. */
 typedef struct lr_route {
     const lr_partition *partition;
     const lr_mask *mask;
-    bool ring;
-    int rank, next, previous;
+    bool passed_on;
+    int node_ranks, n_nodes;
+    int rank;
     uint64_t own_first, own_end; /* own chunks [own_first, own_end) */
     uint64_t see_lo, see_hi;     /* tokens [see_lo, see_hi) that the rank's queries see */
 } lr_route;
 
 void lr_route_init(lr_route *route, const lr_partition *p, const lr_mask *mask,
-                   lr_schedule schedule, int rank);
+                   lr_schedule schedule, int node_ranks, int rank);
 bool lr_route_owns(const lr_route *route, uint64_t chunk);
 /* A query of `rank` sees a key of the chunk. */
 bool lr_rank_needs(const lr_partition *p, const lr_mask *mask, int rank, uint64_t chunk);

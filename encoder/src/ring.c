@@ -6,13 +6,14 @@
  *
  * Why no rank waits for ever, even where a message moves only while its receiver waits for it and
  * with two buffers: call a wait's chunk its index. A wait for the arrival of c stands on the same
- * wait of the rank before, and so on back to c's owner, who sends c once all earlier chunks of its
- * link are sent: in the end it stands on a wait of a smaller index. A wait for the end of sending c
- * (to have its buffer back) stands on the receiver's arrival at c: a smaller index too, or none.
+ * wait of the rank that hands it on, and so on back to c's owner, who sends c once it has passed on
+ * all earlier chunks: in the end it stands on a wait of a smaller index. A wait for the end of
+ * sending c (to have its buffer back) stands on the receiver's arrival at c: a smaller index too, or
+ * none.
  *
  * Where memory is shared, a send ends only when the receiver releases the chunk, and it does so only
- * when its own forwarding of it has ended. There are no buffers to have back, so all sends are
- * waited for after the last visit, again in ascending order. */
+ * when its own forwarding of it, further from the owner, has ended. There are no buffers to have
+ * back, so all sends are waited for after the last visit, again in ascending order. */
 #include "exchange.h"
 
 #include <inttypes.h>
@@ -25,7 +26,8 @@ struct outgoing;
 typedef struct incoming {
     lr_transfer *transfer;
     void *buffer;
-    struct outgoing *forward; /* the send that reads the chunk; NULL when it goes no further */
+    struct outgoing *forwards; /* the sends that read the chunk, one after another */
+    size_t n_forwards, n_unsettled;
 } incoming;
 
 typedef struct outgoing {
@@ -61,7 +63,7 @@ static void count_messages(exchange *e)
     for (uint64_t chunk = 0; chunk < p->n_chunks; chunk++) {
         if (lr_route_source(&e->route, chunk) >= 0) {
             e->n_receives++;
-            if (e->route.ring && chunk < e->route.own_first) e->send_own_after = chunk;
+            if (e->route.passed_on && chunk < e->route.own_first) e->send_own_after = chunk;
         }
         for (int peer = 0; peer < p->n_ranks; peer++)
             if (lr_route_sends(&e->route, chunk, peer)) e->n_sends++;
@@ -73,7 +75,7 @@ static void count_messages(exchange *e)
 static void init_exchange(exchange *e, const lr_exchange *x)
 {
     *e = (exchange){.x = x};
-    lr_route_init(&e->route, x->partition, &x->mask, x->schedule, x->comm->rank);
+    lr_route_init(&e->route, x->partition, &x->mask, x->schedule, x->node_ranks, x->comm->rank);
     e->coverage = (lr_coverage){e->route.see_lo, e->route.see_hi};
     count_messages(e);
 }
@@ -162,7 +164,8 @@ static lr_status start_send(exchange *e, const lr_chunk_header *chunk, uint64_t 
     send->from = from;
     send->index = index;
     send->peer = peer;
-    if (from) from->forward = send;
+    if (from && from->n_forwards++ == 0) from->forwards = send;
+    if (from) from->n_unsettled++;
     e->n_sends_started++;
     e->stats.chunks_sent++;
     e->stats.bytes_sent += bytes;
@@ -186,7 +189,7 @@ static void release_incoming(exchange *e, incoming *slot)
 {
     lr_comm_release(e->x->comm, slot->transfer);
     slot->transfer = NULL;
-    slot->forward = NULL;
+    slot->n_forwards = slot->n_unsettled = 0;
 }
 
 /* Waits until the receiver has it; a received chunk's slot is free then. */
@@ -197,7 +200,7 @@ static lr_status settle(exchange *e, outgoing *send, lr_error *err)
     if (st != LR_OK) return at_link(e, st, send->index, e->route.rank, send->peer, err);
     lr_comm_release(e->x->comm, send->transfer);
     send->transfer = NULL;
-    if (send->from) release_incoming(e, send->from);
+    if (send->from && --send->from->n_unsettled == 0) release_incoming(e, send->from);
     return LR_OK;
 }
 
@@ -209,7 +212,8 @@ static lr_status post_ahead(exchange *e, lr_error *err)
         int source;
         while ((source = lr_route_source(&e->route, e->next_to_post)) < 0) e->next_to_post++;
         incoming *slot = &e->slots[e->n_posted % e->n_slots];
-        if (slot->forward) LR_TRY(settle(e, slot->forward, err));
+        for (size_t i = 0, n = slot->n_forwards; i < n; i++)
+            LR_TRY(settle(e, &slot->forwards[i], err));
         LR_TRY(lr_comm_recv_start(e->x->comm, source, slot->buffer,
                                   message_bytes(e, e->next_to_post), &slot->transfer, err));
         e->next_to_post++;
@@ -251,14 +255,14 @@ static lr_status take(exchange *e, uint64_t index, int source, lr_error *err)
     const lr_chunk_header *chunk = NULL;
     bool needed = lr_route_needs(&e->route, index);
     LR_TRY(arrive(e, slot, index, source, &chunk, err));
-    if (lr_route_sends(&e->route, index, e->route.next)) {
-        LR_TRY(start_send(e, chunk, index, e->route.next, slot, err));
-        if (!needed) e->stats.chunks_passed++;
-    }
+    for (int peer = 0; peer < e->route.partition->n_ranks; peer++)
+        if (lr_route_sends(&e->route, index, peer))
+            LR_TRY(start_send(e, chunk, index, peer, slot, err));
+    if (!needed && slot->n_forwards > 0) e->stats.chunks_passed++;
     if (index == e->send_own_after) LR_TRY(send_own(e, err));
     LR_TRY(post_ahead(e, err));
     if (needed) LR_TRY(visit(e, chunk, err));
-    if (!slot->forward) release_incoming(e, slot);
+    if (slot->n_unsettled == 0) release_incoming(e, slot);
     e->n_taken++;
 done:
     return st;

@@ -28,23 +28,25 @@ bool lr_rank_needs(const lr_partition *p, const lr_mask *mask, int rank, uint64_
 
 /* Four chunks a rank: below, the fill of the ring (a transfer for each of the other ranks) costs
  * more than its even links save. */
-static bool takes_ring(const lr_partition *p, const lr_mask *mask, lr_schedule schedule)
+static bool passes_on(const lr_partition *p, const lr_mask *mask, lr_schedule schedule)
 {
-    if (schedule != LR_SCHEDULE_AUTO) return schedule == LR_SCHEDULE_RING;
+    if (schedule != LR_SCHEDULE_AUTO)
+        return schedule == LR_SCHEDULE_RING || schedule == LR_SCHEDULE_TWO_LEVEL;
     return mask->kind != LR_MASK_WINDOW && p->n_chunks / 4 >= (uint64_t)p->n_ranks;
 }
 
 void lr_route_init(lr_route *route, const lr_partition *p, const lr_mask *mask,
-                   lr_schedule schedule, int rank)
+                   lr_schedule schedule, int node_ranks, int rank)
 {
+    bool one = node_ranks < 1 || node_ranks > p->n_ranks || schedule == LR_SCHEDULE_RING;
     *route = (lr_route){.partition = p,
                         .mask = mask,
-                        .ring = takes_ring(p, mask, schedule),
+                        .passed_on = passes_on(p, mask, schedule),
+                        .node_ranks = one ? p->n_ranks : node_ranks,
                         .rank = rank,
-                        .next = (rank + 1) % p->n_ranks,
-                        .previous = (rank + p->n_ranks - 1) % p->n_ranks,
                         .own_first = p->first_chunk[rank],
                         .own_end = p->first_chunk[rank + 1]};
+    route->n_nodes = (p->n_ranks - 1) / route->node_ranks + 1;
     seen_by(p, mask, rank, &route->see_lo, &route->see_hi);
 }
 
@@ -58,29 +60,76 @@ bool lr_route_needs(const lr_route *route, uint64_t chunk)
     return meets(route->partition, chunk, route->see_lo, route->see_hi);
 }
 
-/* Link `from` -> from + 1 of the ring carries the chunk: some rank from there on, before the way
- * comes back to the owner, needs it. */
-static bool link_carries(const lr_route *route, int from, uint64_t chunk)
+/* ------------------------------------------------------------------ the tree of a chunk */
+
+/* Where a rank stands in a chunk's tree. */
+typedef struct place {
+    int node, nodes_before;  /* from the owner's node on */
+    int ranks_before;        /* from the one on that the chunk comes to this node by */
+} place;
+
+static int ranks_of_node(const lr_route *route, int node)
+{
+    int left = route->partition->n_ranks - node * route->node_ranks;
+    return left < route->node_ranks ? left : route->node_ranks;
+}
+
+/* The rank that a chunk of `owner` comes to the node by: that of the owner's number in its own. */
+static int entry_of(const lr_route *route, int owner, int node)
+{
+    return node * route->node_ranks + owner % route->node_ranks % ranks_of_node(route, node);
+}
+
+static place place_of(const lr_route *route, int owner, int rank)
+{
+    int node = rank / route->node_ranks, size = ranks_of_node(route, node);
+    int nodes = node - owner / route->node_ranks, ranks = rank - entry_of(route, owner, node);
+    return (place){.node = node,
+                   .nodes_before = nodes < 0 ? nodes + route->n_nodes : nodes,
+                   .ranks_before = ranks < 0 ? ranks + size : ranks};
+}
+
+/* Who hands the owner's chunks to `rank`; not for the owner itself. */
+static int parent_of(const lr_route *route, int owner, int rank)
+{
+    place at = place_of(route, owner, rank);
+    int first = at.node * route->node_ranks, size = ranks_of_node(route, at.node);
+    if (at.ranks_before > 0) return first + (rank - first + size - 1) % size;
+    return entry_of(route, owner, (at.node + route->n_nodes - 1) % route->n_nodes);
+}
+
+/* `rank` or one that it passes the chunk on to needs it. */
+static bool branch_needs(const lr_route *route, int owner, int rank, uint64_t chunk)
 {
     const lr_partition *p = route->partition;
-    int owner = lr_partition_owner(p, chunk);
-    for (int r = (from + 1) % p->n_ranks; r != owner; r = (r + 1) % p->n_ranks)
-        if (lr_rank_needs(p, route->mask, r, chunk)) return true;
+    place at = place_of(route, owner, rank);
+    for (int r = 0; r < p->n_ranks; r++) {
+        place other = place_of(route, owner, r);
+        bool behind = other.node == at.node
+                          ? other.ranks_before >= at.ranks_before
+                          : at.ranks_before == 0 && other.nodes_before > at.nodes_before;
+        if (behind && lr_rank_needs(p, route->mask, r, chunk)) return true;
+    }
     return false;
 }
 
 int lr_route_source(const lr_route *route, uint64_t chunk)
 {
     if (lr_route_owns(route, chunk)) return -1;
-    if (route->ring) return link_carries(route, route->previous, chunk) ? route->previous : -1;
-    return lr_route_needs(route, chunk) ? lr_partition_owner(route->partition, chunk) : -1;
+    int owner = lr_partition_owner(route->partition, chunk);
+    if (!route->passed_on) return lr_route_needs(route, chunk) ? owner : -1;
+    return branch_needs(route, owner, route->rank, chunk) ? parent_of(route, owner, route->rank) : -1;
 }
 
 bool lr_route_sends(const lr_route *route, uint64_t chunk, int peer)
 {
-    if (route->ring) return peer == route->next && link_carries(route, route->rank, chunk);
-    return peer != route->rank && lr_route_owns(route, chunk) &&
-           lr_rank_needs(route->partition, route->mask, peer, chunk);
+    if (peer == route->rank) return false;
+    if (!route->passed_on)
+        return lr_route_owns(route, chunk) &&
+               lr_rank_needs(route->partition, route->mask, peer, chunk);
+    int owner = lr_partition_owner(route->partition, chunk);
+    return peer != owner && parent_of(route, owner, peer) == route->rank &&
+           branch_needs(route, owner, peer, chunk);
 }
 
 static uint64_t overlap(const lr_route *route, uint64_t chunk)
@@ -93,13 +142,13 @@ static uint64_t overlap(const lr_route *route, uint64_t chunk)
 }
 
 void lr_exchange_expect(const lr_partition *p, const lr_kv_shape *shape, const lr_mask *mask,
-                        lr_schedule schedule, int rank, lr_ring_stats *expected)
+                        lr_schedule schedule, int node_ranks, int rank, lr_ring_stats *expected)
 {
     lr_route route;
-    lr_route_init(&route, p, mask, schedule, rank);
+    lr_route_init(&route, p, mask, schedule, node_ranks, rank);
     *expected = (lr_ring_stats){0};
     for (uint64_t chunk = 0; chunk < p->n_chunks; chunk++) {
-        bool needed = lr_route_needs(&route, chunk);
+        bool needed = lr_route_needs(&route, chunk), passed = false;
         if (needed) {
             expected->chunks_seen++;
             expected->keys_seen += overlap(&route, chunk);
@@ -108,7 +157,8 @@ void lr_exchange_expect(const lr_partition *p, const lr_kv_shape *shape, const l
             if (!lr_route_sends(&route, chunk, peer)) continue;
             expected->chunks_sent++;
             expected->bytes_sent += lr_chunk_bytes(shape, lr_partition_chunk_tokens(p, chunk));
-            if (!needed && !lr_route_owns(&route, chunk)) expected->chunks_passed++;
+            passed = !needed && !lr_route_owns(&route, chunk);
         }
+        expected->chunks_passed += passed;
     }
 }

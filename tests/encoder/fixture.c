@@ -127,7 +127,8 @@ static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err)
     lr_backbone_run run = {.comm = comm,
                            .partition = r->partition,
                            .sequence = 3,
-                           .schedule = r->schedule};
+                           .schedule = r->schedule,
+                           .node_ranks = r->schedule == LR_SCHEDULE_TWO_LEVEL ? 2 : 0};
     if (r->tap) run.tap = *r->tap;
     LR_TRY(lr_pool_create(r->threads, &pool, err));
     run.worker.pool = pool;

@@ -244,7 +244,7 @@ static void test_bytes_are_equal_for_the_scalar_table_too(void **state)
 static void test_bytes_are_equal_for_every_schedule(void **state)
 {
     static const lr_schedule schedules[] = {LR_SCHEDULE_RING, LR_SCHEDULE_ALL_GATHER,
-                                            LR_SCHEDULE_HALO};
+                                            LR_SCHEDULE_HALO, LR_SCHEDULE_TWO_LEVEL};
     (void)state;
     const uint64_t n = 389;
     char *directory = lrt_path(LR_FIXTURES, "odd");
@@ -253,7 +253,7 @@ static void test_bytes_are_equal_for_every_schedule(void **state)
     float *first = floats(count), *x = floats(count);
     fill(first, count, 7);
     fixture_forward(model, first, n, 16, 1, 1, LR_SCHEDULE_AUTO, NULL, NULL);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         fill(x, count, 7);
         fixture_forward(model, x, n, 16, 5, 1, schedules[i], NULL, NULL);
         assert_memory_equal(x, first, count * sizeof *x);
@@ -310,7 +310,7 @@ static void expected_of_rank(const lr_partition *partition, int rank, lr_ring_st
         lr_mask mask = {.kind = full ? LR_MASK_FULL : LR_MASK_WINDOW, .radius = 7};
         lr_kv_shape shape = {.n_kv_heads = full ? 1 : 3, .head_dim = full ? 20 : 12};
         lr_ring_stats one = {0};
-        lr_exchange_expect(partition, &shape, &mask, LR_SCHEDULE_AUTO, rank, &one);
+        lr_exchange_expect(partition, &shape, &mask, LR_SCHEDULE_AUTO, 0, rank, &one);
         add(sum, &one);
     }
 }

@@ -83,7 +83,7 @@ static uint64_t chunks_sent(const lr_partition *p, int rank, const lr_mask *mask
 static void add_layer(wanted *w, const lr_partition *p, int rank, const layer *l)
 {
     lr_ring_stats expected = {0};
-    lr_exchange_expect(p, &l->shape, &l->mask, LR_SCHEDULE_AUTO, rank, &expected);
+    lr_exchange_expect(p, &l->shape, &l->mask, LR_SCHEDULE_AUTO, 0, rank, &expected);
     assert_int_equal(expected.chunks_sent, chunks_sent(p, rank, &l->mask));
     w->rows += lr_partition_end_token(p, rank) - lr_partition_first_token(p, rank);
     w->chunks_seen += expected.chunks_seen;

@@ -168,7 +168,8 @@ typedef struct lr_backbone_run {
     lr_comm *comm;
     const lr_partition *partition;
     uint64_t sequence;      /* number of the window */
-    lr_schedule schedule;
+    lr_schedule schedule;   /* of layers that see more than a window; those fetch a halo */
+    int node_ranks;         /* as in lr_exchange; 0: all ranks are one node */
     lr_worker worker;
     void (*progress)(void *arg, size_t layer, size_t n_layers, double share); /* may be NULL */
     void *progress_arg;

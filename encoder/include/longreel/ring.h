@@ -73,12 +73,20 @@ typedef struct lr_ring_stats {
 
 /* RING: link r -> r + 1 carries, in ascending order, each chunk that r + 1 or a rank after it, up to
  * the one before the chunk's owner, needs (full mask, no rank without queries: all but r + 1's own).
- * ALL_GATHER and HALO: each chunk goes straight from its owner to each rank that needs it. */
+ * TWO_LEVEL: rings within nodes of `node_ranks` ranks, and rings between nodes: a chunk of the i-th
+ * rank of a node goes from node to node by their i-th ranks, and from there round each node. Each
+ * pair of nodes is joined by as many links as a node has ranks, and a chunk comes to the last rank
+ * after (nodes - 1) + (node_ranks - 1) links, not ranks - 1. (The last node may have fewer ranks.)
+ * ALL_GATHER and HALO: each chunk goes straight from its owner to each rank that needs it.
+ * All of them move a chunk once to each rank that needs it (and to those that pass it on), on each
+ * link in ascending order. */
 typedef enum lr_schedule {
-    LR_SCHEDULE_AUTO,  /* one rank: none; window: halo; full: ring, below four chunks a rank all-gather */
+    LR_SCHEDULE_AUTO,  /* one rank: none; window: halo; below four chunks a rank all-gather; else
+                          two-level where there are several nodes of several ranks, or the ring */
     LR_SCHEDULE_RING,
     LR_SCHEDULE_ALL_GATHER,
-    LR_SCHEDULE_HALO
+    LR_SCHEDULE_HALO,
+    LR_SCHEDULE_TWO_LEVEL
 } lr_schedule;
 
 typedef struct lr_exchange {
@@ -89,6 +97,7 @@ typedef struct lr_exchange {
     uint32_t layer;
     uint64_t sequence;
     lr_schedule schedule;
+    int node_ranks; /* ranks [k * node_ranks, (k + 1) * node_ranks) are one node; 0: all are */
     lr_chunk_header *const *own; /* this rank's sealed chunks, in order; unchanged until run returns */
     lr_arena *arena;             /* receive buffers are taken here (not used where memory is shared) */
     lr_cancel *cancel;
@@ -110,6 +119,6 @@ lr_status lr_exchange_run(const lr_exchange *exchange, lr_chunk_visit visit, voi
 
 /* What the formulas say this rank sends in one exchange (tests compare with the stats). */
 void lr_exchange_expect(const lr_partition *p, const lr_kv_shape *shape, const lr_mask *mask,
-                        lr_schedule schedule, int rank, lr_ring_stats *expected);
+                        lr_schedule schedule, int node_ranks, int rank, lr_ring_stats *expected);
 
 #endif

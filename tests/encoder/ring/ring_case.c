@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 static const char *const mask_names[] = {"full", "window", "causal"};
-static const char *const schedule_names[] = {"auto", "ring", "all-gather", "halo"};
+static const char *const schedule_names[] = {"auto", "ring", "all-gather", "halo",
+                                             "two-level"};
 static const char *const comm_names[] = {"local", "lazy", "eager"};
 
 ring_case ring_case_of(uint64_t n_tokens, uint64_t chunk, int n_ranks, lr_mask mask,
@@ -27,11 +28,11 @@ ring_case ring_case_of(uint64_t n_tokens, uint64_t chunk, int n_ranks, lr_mask m
 void ring_case_describe(const ring_case *c, char *text, size_t bytes)
 {
     (void)snprintf(text, bytes,
-                   "%llu tokens in chunks of %llu over %d ranks, %s mask (%llu), %s schedule, "
-                   "shape [%zu, %zu], %u layers, %s communicator",
+                   "%llu tokens in chunks of %llu over %d ranks, %s mask (%llu), %s schedule (nodes "
+                   "of %d), shape [%zu, %zu], %u layers, %s communicator",
                    (unsigned long long)c->n_tokens, (unsigned long long)c->chunk, c->n_ranks,
                    mask_names[c->mask.kind], (unsigned long long)c->mask.radius,
-                   schedule_names[c->schedule], c->shape.n_kv_heads, c->shape.head_dim,
+                   schedule_names[c->schedule], c->node_ranks, c->shape.n_kv_heads, c->shape.head_dim,
                    c->n_layers, comm_names[c->comm]);
 }
 
@@ -58,19 +59,42 @@ static bool needs(const ring_case *c, const lr_partition *p, int rank, uint64_t 
     return false;
 }
 
-static bool is_ring(const ring_case *c, const lr_partition *p)
+static bool is_passed_on(const ring_case *c, const lr_partition *p)
 {
-    if (c->schedule != LR_SCHEDULE_AUTO) return c->schedule == LR_SCHEDULE_RING;
+    if (c->schedule != LR_SCHEDULE_AUTO)
+        return c->schedule == LR_SCHEDULE_RING || c->schedule == LR_SCHEDULE_TWO_LEVEL;
     return c->mask.kind != LR_MASK_WINDOW && p->n_chunks >= 4 * (uint64_t)c->n_ranks;
 }
 
-/* A chunk goes round from its owner to the last rank that needs it. */
-static bool passes_link(const ring_case *c, const lr_partition *p, int rank, uint64_t chunk)
+/* from[r]: the rank that hands the owner's chunks to r; -1 for the owner. */
+static void draw_tree(const ring_case *c, int owner, int from[LR_LOCAL_MAX])
 {
-    int owner = lr_partition_owner(p, chunk), n = c->n_ranks, last = 0;
-    for (int distance = 1; distance < n; distance++)
-        if (needs(c, p, (owner + distance) % n, chunk)) last = distance;
-    return (rank - owner + n) % n < last;
+    int n = c->n_ranks, g = c->schedule == LR_SCHEDULE_RING || !c->node_ranks ? n : c->node_ranks;
+    int nodes = (n + g - 1) / g, entry = owner, giver = -1;
+    for (int step = 0; step < nodes; step++) {
+        int first = (owner / g + step) % nodes * g, size = n - first < g ? n - first : g;
+        entry = step == 0 ? owner : first + (owner % g) % size;
+        from[entry] = giver;
+        giver = entry;
+        for (int i = 1, last = entry; i < size; i++) {
+            int next = first + (entry - first + i) % size;
+            from[next] = last;
+            last = next;
+        }
+    }
+}
+
+/* Links out of `rank` that the chunk takes on its ways to the ranks that need it. */
+static uint64_t links_taken(const ring_case *c, const lr_partition *p, int rank, uint64_t chunk)
+{
+    int from[LR_LOCAL_MAX];
+    bool taken[LR_LOCAL_MAX] = {false};
+    uint64_t count = 0;
+    draw_tree(c, lr_partition_owner(p, chunk), from);
+    for (int r = 0; r < c->n_ranks; r++)
+        for (int to = r; needs(c, p, r, chunk) && from[to] >= 0; to = from[to]) taken[to] = true;
+    for (int to = 0; to < c->n_ranks; to++) count += taken[to] && from[to] == rank;
+    return count;
 }
 
 void ring_case_count(const ring_case *c, const lr_partition *p, int rank, lr_ring_stats *counted)
@@ -82,8 +106,8 @@ void ring_case_count(const ring_case *c, const lr_partition *p, int rank, lr_rin
         uint64_t copies = 0;
         bool owned = lr_partition_owner(p, chunk) == rank, needed = needs(c, p, rank, chunk);
         counted->chunks_seen += needed;
-        if (is_ring(c, p)) {
-            copies = passes_link(c, p, rank, chunk);
+        if (is_passed_on(c, p)) {
+            copies = links_taken(c, p, rank, chunk);
             if (copies && !owned && !needed) counted->chunks_passed++;
         } else if (owned) {
             for (int r = 0; r < c->n_ranks; r++) copies += r != rank && needs(c, p, r, chunk);
@@ -208,7 +232,8 @@ static lr_status check_end(walker *w, const lr_ring_stats *stats, lr_error *err)
     lr_ring_stats counted, expected;
     for (; w->next_key < w->c->n_tokens; w->next_key++)
         RANK_CHECK(!ring_case_sees(w->c, w->p, w->comm->rank, w->next_key));
-    lr_exchange_expect(w->p, &w->c->shape, &w->c->mask, w->c->schedule, w->comm->rank, &expected);
+    lr_exchange_expect(w->p, &w->c->shape, &w->c->mask, w->c->schedule, w->c->node_ranks,
+                       w->comm->rank, &expected);
     if (w->layer == 0) {
         ring_case_count(w->c, w->p, w->comm->rank, &counted);
         RANK_CHECK(memcmp(&counted, &expected, sizeof counted) == 0);
@@ -237,6 +262,7 @@ static lr_status run_layer(walker *w, lr_error *err)
                      .layer = w->layer,
                      .sequence = w->c->sequence,
                      .schedule = w->c->schedule,
+                     .node_ranks = w->c->node_ranks,
                      .arena = &arena,
                      .cancel = w->c->cancel};
     LR_TRY(make_own(w, err));

@@ -15,6 +15,7 @@ typedef struct ring_case {
     int n_ranks;
     lr_mask mask;
     lr_schedule schedule;
+    int node_ranks;
     lr_kv_shape shape;
     uint32_t n_layers;
     uint64_t sequence;

@@ -29,6 +29,13 @@ static void passes_everywhere(uint64_t n_tokens, uint64_t chunk, lr_mask mask)
     for (size_t r = 0; r < N_RANKS; r++)
         for (size_t s = 0; s < 4; s++)
             passes_on_every_communicator(ring_case_of(n_tokens, chunk, ranks[r], mask, all[s]));
+    for (int node = 1; node <= 4; node++) {
+        for (size_t r = 0; r < N_RANKS; r++) {
+            ring_case c = ring_case_of(n_tokens, chunk, ranks[r], mask, LR_SCHEDULE_TWO_LEVEL);
+            c.node_ranks = node;
+            passes_on_every_communicator(c);
+        }
+    }
 }
 
 static void test_full_attention_sees_every_key(void **state)
@@ -88,10 +95,11 @@ static void test_full_attention_moves_each_byte_to_every_other_rank_once(void **
 {
     (void)state;
     lr_ring_stats stats[LR_LOCAL_MAX];
-    const lr_schedule both[] = {LR_SCHEDULE_RING, LR_SCHEDULE_ALL_GATHER};
+    const lr_schedule all[] = {LR_SCHEDULE_RING, LR_SCHEDULE_ALL_GATHER, LR_SCHEDULE_TWO_LEVEL};
     for (size_t r = 0; r < N_RANKS; r++) {
-        for (size_t s = 0; s < 2; s++) {
-            ring_case c = ring_case_of(16 * 41 + 3, 16, ranks[r], full, both[s]);
+        for (size_t s = 0; s < 3; s++) {
+            ring_case c = ring_case_of(16 * 41 + 3, 16, ranks[r], full, all[s]);
+            c.node_ranks = 3;
             c.n_layers = 1;
             c.stats = stats;
             ring_case_passes(&c);
@@ -101,6 +109,21 @@ static void test_full_attention_moves_each_byte_to_every_other_rank_once(void **
             assert_int_equal(sent, (uint64_t)(ranks[r] - 1) * total);
         }
     }
+}
+
+/* Six ranks in nodes of three, two chunks each. Ring: rank r hands on all but those of r + 1. Two
+ * levels: to the next in the node all but those that enter the node there (4), and to the same place
+ * of the other node its own (2): as much as the ring, on two links. */
+static void test_two_levels_share_the_way_between_nodes(void **state)
+{
+    (void)state;
+    lr_ring_stats stats[LR_LOCAL_MAX];
+    ring_case c = ring_case_of(16 * 12, 16, 6, full, LR_SCHEDULE_TWO_LEVEL);
+    c.node_ranks = 3;
+    c.n_layers = 1;
+    c.stats = stats;
+    passes_on_every_communicator(c);
+    for (int r = 0; r < 6; r++) assert_int_equal(stats[r].chunks_sent, 8 + 2);
 }
 
 static void test_automatic_schedule_is_ring_from_four_chunks_a_rank(void **state)
@@ -121,8 +144,8 @@ static void test_automatic_schedule_is_ring_from_four_chunks_a_rank(void **state
         lr_error err = {0};
         lrt_assert_ok(lr_partition_create(&p, cases[i].n_tokens, 16, 5, &err), &err);
         for (int r = 0; r < 5; r++) {
-            lr_exchange_expect(&p, &shape, &cases[i].mask, LR_SCHEDULE_AUTO, r, &by_itself);
-            lr_exchange_expect(&p, &shape, &cases[i].mask, cases[i].same, r, &chosen);
+            lr_exchange_expect(&p, &shape, &cases[i].mask, LR_SCHEDULE_AUTO, 0, r, &by_itself);
+            lr_exchange_expect(&p, &shape, &cases[i].mask, cases[i].same, 0, r, &chosen);
             assert_memory_equal(&by_itself, &chosen, sizeof chosen);
         }
         lr_partition_free(&p);
@@ -147,7 +170,8 @@ static void test_random_cases_are_exact(void **state)
         uint64_t n_tokens = 1 + lrt_below(&random, chunk * 40);
         ring_case c = ring_case_of(n_tokens, chunk, 1 + (int)lrt_below(&random, 9),
                                    random_mask(&random, n_tokens),
-                                   (lr_schedule)lrt_below(&random, 4));
+                                   (lr_schedule)lrt_below(&random, 5));
+        c.node_ranks = (int)lrt_below(&random, 6);
         c.comm = (ring_comm)lrt_below(&random, RING_COMMS);
         c.shape = (lr_kv_shape){1 + (size_t)lrt_below(&random, 3), 1 + (size_t)lrt_below(&random, 9)};
         c.n_layers = 1 + (uint32_t)lrt_below(&random, 3);
@@ -165,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_ranks_without_a_shard_pass_chunks_on),
         cmocka_unit_test(test_pure_passing_is_counted),
         cmocka_unit_test(test_full_attention_moves_each_byte_to_every_other_rank_once),
+        cmocka_unit_test(test_two_levels_share_the_way_between_nodes),
         cmocka_unit_test(test_automatic_schedule_is_ring_from_four_chunks_a_rank),
         cmocka_unit_test(test_random_cases_are_exact),
     };

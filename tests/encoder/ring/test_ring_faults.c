@@ -14,10 +14,13 @@ static const lr_mask full = {LR_MASK_FULL, 0};
 static const struct {
     lr_mask mask;
     lr_schedule schedule;
-} ways[] = {{{LR_MASK_FULL, 0}, LR_SCHEDULE_RING},
-            {{LR_MASK_CAUSAL, 0}, LR_SCHEDULE_RING},
-            {{LR_MASK_FULL, 0}, LR_SCHEDULE_ALL_GATHER},
-            {{LR_MASK_WINDOW, 40}, LR_SCHEDULE_HALO}};
+    int node_ranks;
+} ways[] = {{{LR_MASK_FULL, 0}, LR_SCHEDULE_RING, 0},
+            {{LR_MASK_CAUSAL, 0}, LR_SCHEDULE_RING, 0},
+            {{LR_MASK_FULL, 0}, LR_SCHEDULE_ALL_GATHER, 0},
+            {{LR_MASK_WINDOW, 40}, LR_SCHEDULE_HALO, 0},
+            {{LR_MASK_FULL, 0}, LR_SCHEDULE_TWO_LEVEL, 2},
+            {{LR_MASK_FULL, 0}, LR_SCHEDULE_TWO_LEVEL, 3}};
 #define N_WAYS (sizeof ways / sizeof ways[0])
 
 enum { LAYERS = 3, TOKENS = 16 * 33 + 7 };
@@ -25,6 +28,7 @@ enum { LAYERS = 3, TOKENS = 16 * 33 + 7 };
 static ring_case fault_case(size_t way, int n_ranks, lrt_fault *fault)
 {
     ring_case c = ring_case_of(TOKENS, 16, n_ranks, ways[way].mask, ways[way].schedule);
+    c.node_ranks = ways[way].node_ranks;
     c.n_layers = LAYERS;
     c.comm = RING_COMM_EAGER;
     c.fault = fault;
