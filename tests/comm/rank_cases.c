@@ -220,6 +220,72 @@ done:
     return st;
 }
 
+/* ------------------------------------------------------------------ reduce-scatter */
+
+enum { MOST_VALUES = 60 };
+
+static size_t block_values(int rank, int round)
+{
+    return (size_t)((rank * 7 + round * 5) % MOST_VALUES);
+}
+
+/* Of very different sizes and both signs, so that another order gives other bits. */
+static double term(int from, int to, size_t i)
+{
+    uint64_t x = ((uint64_t)from * 1000003 + (uint64_t)to * 10007 + i + 1) * 0x9e3779b97f4a7c15u;
+    double value = (double)(x >> 40) / 3.0;
+    for (int halvings = (int)(x >> 8 & 31); halvings > 0; halvings--) value /= 2;
+    return x & 1 ? value : -value;
+}
+
+static lr_status check_sums(lr_comm *comm, int round, bool wide, lr_error *err)
+{
+    lr_status st = LR_OK;
+    size_t counts[LR_LOCAL_MAX], total = 0, n = block_values(comm->rank, round), at = 0;
+    double *wide_mine = NULL, wide_out[MOST_VALUES];
+    float *mine = NULL, out[MOST_VALUES];
+    for (int r = 0; r < comm->size; r++) total += counts[r] = block_values(r, round);
+    LR_TRY(LR_NEW(&wide_mine, total, "terms", err));
+    LR_TRY(LR_NEW(&mine, total, "terms", err));
+    for (int r = 0; r < comm->size; r++)
+        for (size_t i = 0; i < counts[r]; i++, at++)
+            mine[at] = (float)(wide_mine[at] = term(comm->rank, r, i));
+    LR_TRY(lr_comm_reduce_scatter(comm, wide ? LR_F64 : LR_F32, wide ? (void *)wide_mine : mine, counts,
+                                  wide ? (void *)wide_out : out, err));
+    for (size_t i = 0; i < n; i++) {
+        double wide_sum = term(0, comm->rank, i);
+        float sum = (float)wide_sum;
+        for (int r = 1; r < comm->size; r++) {
+            wide_sum += term(r, comm->rank, i);
+            sum += (float)term(r, comm->rank, i);
+        }
+        RANK_CHECK(wide ? memcmp(&wide_sum, &wide_out[i], sizeof wide_sum) == 0
+                        : memcmp(&sum, &out[i], sizeof sum) == 0);
+    }
+done:
+    lr_free(mine);
+    lr_free(wide_mine);
+    return st;
+}
+
+lr_status rank_case_reduce_scatter(void *arg, lr_comm *comm, lr_error *err)
+{
+    (void)arg;
+    lr_status st = LR_OK;
+    size_t counts[LR_LOCAL_MAX] = {0};
+    RANK_CHECK(lr_comm_reduce_scatter(comm, LR_I32, "", counts, counts, NULL) == LR_E_INTERNAL);
+    LR_TRY(lr_comm_reduce_scatter(comm, LR_F32, "", counts, counts, err));
+    for (int round = 0; round < 6; round++) {
+        uint64_t before = comm->stats.bytes_sent, values = 0;
+        LR_TRY(check_sums(comm, round, false, err));
+        LR_TRY(check_sums(comm, round, true, err));
+        for (int r = 0; r < comm->size; r++) values += r == comm->rank ? 0 : block_values(r, round);
+        RANK_CHECK(comm->stats.bytes_sent - before == values * (sizeof(float) + sizeof(double)));
+    }
+done:
+    return st;
+}
+
 /* ------------------------------------------------------------------ split */
 
 static lr_status use_group(lr_comm *group, int first, lr_error *err)
@@ -419,6 +485,7 @@ const rank_case rank_cases[] = {
     {"broadcast, all-gather and barrier reach every rank", rank_case_collectives},
     {"a broadcast passes messages under way", rank_case_broadcast_between_messages},
     {"a gather brings all bytes in pieces", rank_case_gather},
+    {"sums are those of a loop over the ranks", rank_case_reduce_scatter},
     {"groups of ranks work by themselves", rank_case_split},
     {"an abort ends only the group it is made in", rank_case_abort_of_a_part},
     {"large messages go round the ring", rank_case_large},

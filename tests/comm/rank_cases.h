@@ -12,6 +12,8 @@ lr_status rank_case_collectives(void *arg, lr_comm *comm, lr_error *err);
 /* Ranks 0 and 1; the others take part in the broadcast. */
 lr_status rank_case_broadcast_between_messages(void *arg, lr_comm *comm, lr_error *err);
 lr_status rank_case_gather(void *arg, lr_comm *comm, lr_error *err);
+/* Sums are those of a plain loop in the order of the ranks, bit for bit; empty blocks, wrong types. */
+lr_status rank_case_reduce_scatter(void *arg, lr_comm *comm, lr_error *err);
 /* Groups of one, two and all ranks, and groups of groups. */
 lr_status rank_case_split(void *arg, lr_comm *comm, lr_error *err);
 /* In a group, each call of all ranks but one ends by that one's abort; messages are under way. The

@@ -151,6 +151,26 @@ static void test_gather_brings_all_bytes_in_pieces_to_any_root(void **state)
     for (size_t s = 0; s < N_SIZES; s++) run(sizes[s], rank_case_gather, NULL);
 }
 
+/* ------------------------------------------------------------------ reduce-scatter */
+
+static void test_sums_are_those_of_a_loop_over_the_ranks(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < N_SIZES; s++) run(sizes[s], rank_case_reduce_scatter, NULL);
+}
+
+static lr_status sum_work(void *arg, lr_error *err)
+{
+    (void)arg;
+    return lr_comm_local_run(3, 60, rank_case_reduce_scatter, NULL, err);
+}
+
+static void test_each_failed_allocation_of_a_sum_ends_all_ranks(void **state)
+{
+    (void)state;
+    assert_true(lrt_fail_each_allocation(sum_work, NULL) > 10);
+}
+
 /* ------------------------------------------------------------------ split */
 
 static void test_groups_of_ranks_work_by_themselves(void **state)
@@ -189,6 +209,8 @@ int main(void)
         cmocka_unit_test(test_the_largest_group_runs),
         cmocka_unit_test(test_a_broadcast_passes_messages_under_way),
         cmocka_unit_test(test_gather_brings_all_bytes_in_pieces_to_any_root),
+        cmocka_unit_test(test_sums_are_those_of_a_loop_over_the_ranks),
+        cmocka_unit_test(test_each_failed_allocation_of_a_sum_ends_all_ranks),
         cmocka_unit_test(test_groups_of_ranks_work_by_themselves),
         cmocka_unit_test(test_an_abort_ends_only_the_group_it_is_made_in),
         cmocka_unit_test(test_each_failed_allocation_of_a_split_ends_all_ranks),

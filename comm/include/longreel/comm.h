@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include <longreel/status.h>
+#include <longreel/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -121,6 +122,20 @@ typedef lr_status (*lr_gather_sink)(void *arg, int rank, const void *data, size_
                                     lr_error *err);
 lr_status lr_comm_gather(lr_comm *comm, int root, const void *mine, const size_t *sizes, size_t piece,
                          lr_gather_sink sink, void *arg, lr_error *err);
+
+/* Collective: sums over ranks, of which each gets its part. mine: a block of counts[r] values (LR_F32 or
+ * LR_F64) for each rank r, one after another; out [counts[rank]]: the sum of all ranks' blocks for this
+ * rank. All ranks give the same counts[size]. out must not overlap mine. Built on send/recv; each rank
+ * sends all but its own block and receives size - 1 blocks of counts[rank], two of them at a time in
+ * buffers where memory is not shared. A failure aborts the group.
+ *
+ * The order is fixed: value by value ((rank 0 + rank 1) + rank 2) + ..., rounded to the type each time.
+ * So the same blocks on the same ranks give the same bytes each time, on every back end. Another number
+ * of ranks cuts the terms otherwise, and the last bits may differ: what is promised to be equal for any
+ * number of ranks (the vectors of a set) is not summed by this, but in pieces that do not depend on the
+ * ranks (lr_comm_gather). It serves sums that have to be repeatable only, as those of a backward pass. */
+lr_status lr_comm_reduce_scatter(lr_comm *comm, lr_dtype type, const void *mine, const size_t *counts,
+                                 void *out, lr_error *err);
 
 /* Collective: each rank gives its outcome, and all get the same one: LR_OK, or the failure of the
  * lowest rank that has one of its own (LR_E_PEER is an echo), with "rank N: " before it unless it is
