@@ -37,6 +37,11 @@ int lr_route_source(const lr_route *route, uint64_t chunk);
 /* This rank sends the chunk, own or received, to `peer`. */
 bool lr_route_sends(const lr_route *route, uint64_t chunk, int peer);
 
+/* Receives that are posted ahead, each with a buffer where memory is not shared. */
+#define LR_RECEIVES_AHEAD 2
+#define LR_MOST_AHEAD 9
+int lr_route_ahead(const lr_route *route);
+
 /* ------------------------------------------------------------------ coverage (coverage.c) */
 
 /* A rank's queries see the keys [next, hi) of a layer from here on. */

@@ -1,7 +1,7 @@
 /* The exchange of one layer on one rank.
  *
  * The rank walks over all chunks in ascending order; each is its own, or comes from a link, or does
- * not concern it. Receives are posted up to two ahead, so that the next chunk comes while this one
+ * not concern it. Receives are posted two ahead or more, so that the next chunk comes while this one
  * is visited. A chunk that the ring carries on is sent on before it is visited.
  *
  * Why no rank waits for ever, even where a message moves only while its receiver waits for it and
@@ -17,8 +17,6 @@
 #include "exchange.h"
 
 #include <inttypes.h>
-
-#define RECEIVES_AHEAD 2
 
 struct outgoing;
 
@@ -47,7 +45,7 @@ typedef struct exchange {
     outgoing *sends; /* [n_sends], in ascending order of the chunks */
     size_t n_sends, n_sends_started;
     incoming *slots; /* receive j uses slots[j % n_slots] */
-    size_t n_slots, n_receives, n_posted, n_taken;
+    size_t n_slots, n_receives, n_posted, n_taken, ahead;
     uint64_t next_to_post;  /* no chunk before it is still to be posted */
     uint64_t send_own_after; /* own chunks go out after this received one; NONE: at once */
 } exchange;
@@ -69,7 +67,8 @@ static void count_messages(exchange *e)
             if (lr_route_sends(&e->route, chunk, peer)) e->n_sends++;
     }
     e->n_slots = e->n_receives;
-    if (!e->x->comm->shares_memory && e->n_slots > RECEIVES_AHEAD) e->n_slots = RECEIVES_AHEAD;
+    e->ahead = (size_t)lr_route_ahead(&e->route);
+    if (!e->x->comm->shares_memory && e->n_slots > e->ahead) e->n_slots = e->ahead;
 }
 
 static void init_exchange(exchange *e, const lr_exchange *x)
@@ -208,7 +207,7 @@ static lr_status settle(exchange *e, outgoing *send, lr_error *err)
 static lr_status post_ahead(exchange *e, lr_error *err)
 {
     lr_status st = LR_OK;
-    while (e->n_posted < e->n_receives && e->n_posted < e->n_taken + RECEIVES_AHEAD) {
+    while (e->n_posted < e->n_receives && e->n_posted < e->n_taken + e->ahead) {
         int source;
         while ((source = lr_route_source(&e->route, e->next_to_post)) < 0) e->next_to_post++;
         incoming *slot = &e->slots[e->n_posted % e->n_slots];

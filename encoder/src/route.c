@@ -65,7 +65,7 @@ bool lr_route_needs(const lr_route *route, uint64_t chunk)
 /* Where a rank stands in a chunk's tree. */
 typedef struct place {
     int node, nodes_before;  /* from the owner's node on */
-    int ranks_before;        /* from the one on that the chunk comes to this node by */
+    int ranks_before;        /* from the one on that has the chunk first in this node */
 } place;
 
 static int ranks_of_node(const lr_route *route, int node)
@@ -74,40 +74,45 @@ static int ranks_of_node(const lr_route *route, int node)
     return left < route->node_ranks ? left : route->node_ranks;
 }
 
-/* The rank that a chunk of `owner` comes to the node by: that of the owner's number in its own. */
-static int entry_of(const lr_route *route, int owner, int node)
+/* The rank of a node that passes a chunk on to the next node, and takes it in where it comes from
+ * another: neighbouring chunks take different ones. */
+static int gate_of(const lr_route *route, uint64_t chunk, int node)
 {
-    return node * route->node_ranks + owner % route->node_ranks % ranks_of_node(route, node);
+    uint64_t size = (uint64_t)ranks_of_node(route, node);
+    return node * route->node_ranks + (int)(chunk % size);
 }
 
-static place place_of(const lr_route *route, int owner, int rank)
+static place place_of(const lr_route *route, int owner, uint64_t chunk, int rank)
 {
-    int node = rank / route->node_ranks, size = ranks_of_node(route, node);
-    int nodes = node - owner / route->node_ranks, ranks = rank - entry_of(route, owner, node);
-    return (place){.node = node,
-                   .nodes_before = nodes < 0 ? nodes + route->n_nodes : nodes,
-                   .ranks_before = ranks < 0 ? ranks + size : ranks};
+    int node = rank / route->node_ranks, home = owner / route->node_ranks, nodes = node - home;
+    int ranks = rank - (node == home ? owner : gate_of(route, chunk, node));
+    return (place){
+        .node = node,
+        .nodes_before = nodes < 0 ? nodes + route->n_nodes : nodes,
+        .ranks_before = ranks < 0 ? ranks + ranks_of_node(route, node) : ranks};
 }
 
-/* Who hands the owner's chunks to `rank`; not for the owner itself. */
-static int parent_of(const lr_route *route, int owner, int rank)
+/* Who hands the owner's chunk to `rank`; not for the owner itself. */
+static int parent_of(const lr_route *route, int owner, uint64_t chunk, int rank)
 {
-    place at = place_of(route, owner, rank);
+    place at = place_of(route, owner, chunk, rank);
     int first = at.node * route->node_ranks, size = ranks_of_node(route, at.node);
     if (at.ranks_before > 0) return first + (rank - first + size - 1) % size;
-    return entry_of(route, owner, (at.node + route->n_nodes - 1) % route->n_nodes);
+    return gate_of(route, chunk, (at.node + route->n_nodes - 1) % route->n_nodes);
 }
 
 /* `rank` or one that it passes the chunk on to needs it. */
 static bool branch_needs(const lr_route *route, int owner, int rank, uint64_t chunk)
 {
     const lr_partition *p = route->partition;
-    place at = place_of(route, owner, rank);
+    if (lr_rank_needs(p, route->mask, rank, chunk)) return true;
+    place at = place_of(route, owner, chunk, rank);
+    place gate = place_of(route, owner, chunk, gate_of(route, chunk, at.node));
+    bool to_nodes = at.ranks_before <= gate.ranks_before;
     for (int r = 0; r < p->n_ranks; r++) {
-        place other = place_of(route, owner, r);
-        bool behind = other.node == at.node
-                          ? other.ranks_before >= at.ranks_before
-                          : at.ranks_before == 0 && other.nodes_before > at.nodes_before;
+        place other = place_of(route, owner, chunk, r);
+        bool behind = other.node == at.node ? other.ranks_before > at.ranks_before
+                                            : to_nodes && other.nodes_before > at.nodes_before;
         if (behind && lr_rank_needs(p, route->mask, r, chunk)) return true;
     }
     return false;
@@ -118,7 +123,8 @@ int lr_route_source(const lr_route *route, uint64_t chunk)
     if (lr_route_owns(route, chunk)) return -1;
     int owner = lr_partition_owner(route->partition, chunk);
     if (!route->passed_on) return lr_route_needs(route, chunk) ? owner : -1;
-    return branch_needs(route, owner, route->rank, chunk) ? parent_of(route, owner, route->rank) : -1;
+    if (!branch_needs(route, owner, route->rank, chunk)) return -1;
+    return parent_of(route, owner, chunk, route->rank);
 }
 
 bool lr_route_sends(const lr_route *route, uint64_t chunk, int peer)
@@ -128,8 +134,35 @@ bool lr_route_sends(const lr_route *route, uint64_t chunk, int peer)
         return lr_route_owns(route, chunk) &&
                lr_rank_needs(route->partition, route->mask, peer, chunk);
     int owner = lr_partition_owner(route->partition, chunk);
-    return peer != owner && parent_of(route, owner, peer) == route->rank &&
+    return peer != owner && parent_of(route, owner, chunk, peer) == route->rank &&
            branch_needs(route, owner, peer, chunk);
+}
+
+/* Enough for each link between two nodes to be at work. */
+int lr_route_ahead(const lr_route *route)
+{
+    if (!route->passed_on || route->n_nodes == 1) return LR_RECEIVES_AHEAD;
+    int ahead = route->node_ranks + 1;
+    return ahead < LR_RECEIVES_AHEAD ? LR_RECEIVES_AHEAD
+                                     : ahead > LR_MOST_AHEAD ? LR_MOST_AHEAD : ahead;
+}
+
+/* ------------------------------------------------------------------ for those who foretell */
+
+int lr_exchange_source(const lr_partition *p, const lr_mask *mask, lr_schedule schedule,
+                       int node_ranks, int rank, uint64_t chunk)
+{
+    lr_route route;
+    lr_route_init(&route, p, mask, schedule, node_ranks, rank);
+    return lr_route_source(&route, chunk);
+}
+
+int lr_exchange_ahead(const lr_partition *p, lr_schedule schedule, int node_ranks)
+{
+    lr_route route;
+    const lr_mask full = {LR_MASK_FULL, 0};
+    lr_route_init(&route, p, &full, schedule, node_ranks, 0);
+    return lr_route_ahead(&route);
 }
 
 static uint64_t overlap(const lr_route *route, uint64_t chunk)

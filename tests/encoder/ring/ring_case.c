@@ -67,15 +67,16 @@ static bool is_passed_on(const ring_case *c, const lr_partition *p)
 }
 
 /* from[r]: the rank that hands the owner's chunks to r; -1 for the owner. */
-static void draw_tree(const ring_case *c, int owner, int from[LR_LOCAL_MAX])
+static void draw_tree(const ring_case *c, int owner, uint64_t chunk, int from[LR_LOCAL_MAX])
 {
     int n = c->n_ranks, g = c->schedule == LR_SCHEDULE_RING || !c->node_ranks ? n : c->node_ranks;
     int nodes = (n + g - 1) / g, entry = owner, giver = -1;
     for (int step = 0; step < nodes; step++) {
         int first = (owner / g + step) % nodes * g, size = n - first < g ? n - first : g;
-        entry = step == 0 ? owner : first + (owner % g) % size;
+        int gate = first + (int)(chunk % (uint64_t)size);
+        entry = step == 0 ? owner : gate;
         from[entry] = giver;
-        giver = entry;
+        giver = gate;
         for (int i = 1, last = entry; i < size; i++) {
             int next = first + (entry - first + i) % size;
             from[next] = last;
@@ -90,7 +91,7 @@ static uint64_t links_taken(const ring_case *c, const lr_partition *p, int rank,
     int from[LR_LOCAL_MAX];
     bool taken[LR_LOCAL_MAX] = {false};
     uint64_t count = 0;
-    draw_tree(c, lr_partition_owner(p, chunk), from);
+    draw_tree(c, lr_partition_owner(p, chunk), chunk, from);
     for (int r = 0; r < c->n_ranks; r++)
         for (int to = r; needs(c, p, r, chunk) && from[to] >= 0; to = from[to]) taken[to] = true;
     for (int to = 0; to < c->n_ranks; to++) count += taken[to] && from[to] == rank;
@@ -271,7 +272,8 @@ static lr_status run_layer(walker *w, lr_error *err)
         ((unsigned char *)(w->own[0] + 1))[w->c->stop_at] ^= 1;
     size_t scratch = lr_exchange_scratch(&x);
     size_t most = lr_chunk_bytes(&w->c->shape, w->c->chunk) + LR_ALIGN;
-    RANK_CHECK(scratch <= 2 * most && (scratch == 0 || !w->comm->shares_memory));
+    size_t buffers = (size_t)lr_exchange_ahead(w->p, w->c->schedule, w->c->node_ranks);
+    RANK_CHECK(scratch <= buffers * most && (scratch == 0 || !w->comm->shares_memory));
     if (scratch > 0)
         LR_TRY(lr_arena_init(&arena, scratch, "receive buffers", err));
     else

