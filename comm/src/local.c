@@ -69,6 +69,7 @@ static const lr_comm_ops local_ops = {
     .send_start = local_send_start,
     .recv_start = local_recv_start,
     .wait = lr_local_wait,
+    .arrived = lr_local_arrived,
     .release = lr_local_release,
     .barrier = lr_local_barrier,
     .broadcast = lr_local_broadcast,

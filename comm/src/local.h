@@ -109,10 +109,11 @@ bool lr_local_sleep(local_rank *self, local_clock *clock);
 /* Adds the time slept to the rank's statistics. */
 void lr_local_stop_clock(local_rank *self, const local_clock *clock);
 
-/* These three take the lock themselves. */
+/* These take the lock themselves. */
 lr_status lr_local_start(local_rank *self, channel_kind kind, bool is_send, int peer,
                          const void *data, size_t bytes, lr_transfer **out, lr_error *err);
 lr_status lr_local_wait(lr_comm *comm, lr_transfer *transfer, const void **data, lr_error *err);
+bool lr_local_arrived(lr_comm *comm, const lr_transfer *transfer);
 void lr_local_release(lr_comm *comm, lr_transfer *transfer);
 
 lr_status lr_local_barrier(lr_comm *comm, lr_error *err);

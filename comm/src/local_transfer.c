@@ -241,6 +241,15 @@ lr_status lr_local_wait(lr_comm *comm, lr_transfer *transfer, const void **data,
     return st;
 }
 
+bool lr_local_arrived(lr_comm *comm, const lr_transfer *transfer)
+{
+    local_group *group = lr_local_of(comm)->group;
+    pthread_mutex_lock(&group->lock);
+    bool there = is_settled(transfer) || group->aborted;
+    pthread_mutex_unlock(&group->lock);
+    return there;
+}
+
 /* ------------------------------------------------------------------ releasing */
 
 static bool nobody_else_reads(const local_group *group, int rank)

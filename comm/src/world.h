@@ -227,6 +227,7 @@ lr_status world_split(lr_comm *comm, int first, int count, lr_comm **out, lr_err
 lr_status world_start(session *s, world_channel channel, bool is_send, int peer, void *data,
                       size_t bytes, lr_transfer **out, lr_error *err);
 lr_status world_wait(lr_comm *comm, lr_transfer *transfer, const void **data, lr_error *err);
+bool world_arrived(lr_comm *comm, const lr_transfer *transfer);
 void world_release(lr_comm *comm, lr_transfer *transfer);
 
 /* ------------------------------------------------------------------ world_pieces.c (thread) */

@@ -67,6 +67,7 @@ static const lr_comm_ops session_ops = {
     .send_start = session_send_start,
     .recv_start = session_recv_start,
     .wait = world_wait,
+    .arrived = world_arrived,
     .release = world_release,
     .barrier = world_barrier,
     .broadcast = world_broadcast,

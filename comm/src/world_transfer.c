@@ -135,6 +135,15 @@ lr_status world_wait(lr_comm *comm, lr_transfer *t, const void **data, lr_error 
     return st;
 }
 
+bool world_arrived(lr_comm *comm, const lr_transfer *t)
+{
+    const session *s = world_session_of(comm);
+    pthread_mutex_lock(&s->world->lock);
+    bool ended = has_ended(t) || s->aborted || s->world->broken;
+    pthread_mutex_unlock(&s->world->lock);
+    return ended;
+}
+
 /* The wire may read or write the memory until the transfer has ended, or the wire is called no more. */
 static void await_end(lr_transfer *t)
 {

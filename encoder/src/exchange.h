@@ -12,8 +12,8 @@
 
 /* The view of one rank. Two ways for a chunk to travel:
  *   passed on: along a tree whose root is its owner, on each branch as far as some rank further on
- *     needs it. Between nodes it goes from node to node, within one from rank to rank; the ring is
- *     the case of one node;
+ *     needs it. Between nodes it goes from node to node, within one straight to each rank; the ring is
+ *     the case of nodes of one rank;
  *   else: straight from its owner to each rank that needs it (halo and all-gather).
  * On every link the chunks go in ascending order. */
 typedef struct lr_route {
@@ -38,8 +38,6 @@ int lr_route_source(const lr_route *route, uint64_t chunk);
 bool lr_route_sends(const lr_route *route, uint64_t chunk, int peer);
 
 /* Receives that are posted ahead, each with a buffer where memory is not shared. */
-#define LR_RECEIVES_AHEAD 2
-#define LR_MOST_AHEAD 9
 int lr_route_ahead(const lr_route *route);
 
 /* ------------------------------------------------------------------ coverage (coverage.c) */

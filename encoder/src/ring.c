@@ -2,12 +2,15 @@
  *
  * The rank walks over all chunks in ascending order; each is its own, or comes from a link, or does
  * not concern it. Receives are posted two ahead or more, so that the next chunk comes while this one
- * is visited. A chunk that the ring carries on is sent on before it is visited.
+ * is visited. A chunk that this rank passes on is sent on before it is visited, and so are those after
+ * it that have come already: on two levels neighbouring chunks come to the ranks in different order, and
+ * one that were held until its turn would come to the next rank too late for its own. On each link the
+ * chunks stay in ascending order: one that shares a link with an earlier chunk goes after it.
  *
  * Why no rank waits for ever, even where a message moves only while its receiver waits for it and
  * with two buffers: call a wait's chunk its index. A wait for the arrival of c stands on the same
- * wait of the rank that hands it on, and so on back to c's owner, who sends c once it has passed on
- * all earlier chunks: in the end it stands on a wait of a smaller index. A wait for the end of
+ * wait of the rank that hands it on, and so on back to c's owner, who sends c once all earlier chunks
+ * that come to it have come: in the end it stands on a wait of a smaller index. A wait for the end of
  * sending c (to have its buffer back) stands on the receiver's arrival at c: a smaller index too, or
  * none.
  *
@@ -17,6 +20,8 @@
 #include "exchange.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct outgoing;
 
@@ -24,6 +29,9 @@ struct outgoing;
 typedef struct incoming {
     lr_transfer *transfer;
     void *buffer;
+    uint64_t index;
+    int source;
+    const lr_chunk_header *chunk; /* once it is there, checked and sent on; NULL before */
     struct outgoing *forwards; /* the sends that read the chunk, one after another */
     size_t n_forwards, n_unsettled;
 } incoming;
@@ -42,26 +50,24 @@ typedef struct exchange {
     void *visit_arg;
     lr_ring_stats stats;
     lr_coverage coverage;
-    outgoing *sends; /* [n_sends], in ascending order of the chunks */
+    outgoing *sends; /* [n_sends], as they were started */
     size_t n_sends, n_sends_started;
     incoming *slots; /* receive j uses slots[j % n_slots] */
     size_t n_slots, n_receives, n_posted, n_taken, ahead;
     uint64_t next_to_post;  /* no chunk before it is still to be posted */
-    uint64_t send_own_after; /* own chunks go out after this received one; NONE: at once */
+    size_t n_before_own; /* receives of chunks before the own ones that have not come: those go after */
+    bool *blocked;       /* [ranks], of a look at what has come: an earlier chunk goes there first */
 } exchange;
-
-#define NONE UINT64_MAX
 
 /* ------------------------------------------------------------------ preparation */
 
 static void count_messages(exchange *e)
 {
     const lr_partition *p = e->route.partition;
-    e->send_own_after = NONE;
     for (uint64_t chunk = 0; chunk < p->n_chunks; chunk++) {
         if (lr_route_source(&e->route, chunk) >= 0) {
             e->n_receives++;
-            if (e->route.passed_on && chunk < e->route.own_first) e->send_own_after = chunk;
+            e->n_before_own += e->route.passed_on && chunk < e->route.own_first;
         }
         for (int peer = 0; peer < p->n_ranks; peer++)
             if (lr_route_sends(&e->route, chunk, peer)) e->n_sends++;
@@ -131,6 +137,7 @@ static lr_status prepare(exchange *e, lr_error *err)
     }
     LR_TRY(LR_NEW(&e->sends, e->n_sends, "an exchange's sends", err));
     LR_TRY(LR_NEW(&e->slots, e->n_slots, "an exchange's receives", err));
+    LR_TRY(LR_NEW(&e->blocked, (size_t)x->partition->n_ranks, "links of an exchange", err));
     LR_TRY(take_buffers(e, err));
 done:
     return st;
@@ -188,6 +195,7 @@ static void release_incoming(exchange *e, incoming *slot)
 {
     lr_comm_release(e->x->comm, slot->transfer);
     slot->transfer = NULL;
+    slot->chunk = NULL;
     slot->n_forwards = slot->n_unsettled = 0;
 }
 
@@ -213,6 +221,8 @@ static lr_status post_ahead(exchange *e, lr_error *err)
         incoming *slot = &e->slots[e->n_posted % e->n_slots];
         for (size_t i = 0, n = slot->n_forwards; i < n; i++)
             LR_TRY(settle(e, &slot->forwards[i], err));
+        slot->index = e->next_to_post;
+        slot->source = source;
         LR_TRY(lr_comm_recv_start(e->x->comm, source, slot->buffer,
                                   message_bytes(e, e->next_to_post), &slot->transfer, err));
         e->next_to_post++;
@@ -234,55 +244,103 @@ static lr_status visit(exchange *e, const lr_chunk_header *chunk, lr_error *err)
     return e->visit(e->visit_arg, chunk, err);
 }
 
-/* Checked before it is sent on, so that the link with the fault is the one that is named. */
-static lr_status arrive(exchange *e, incoming *slot, uint64_t index, int source,
-                        const lr_chunk_header **chunk, lr_error *err)
+/* Waits for the chunk; checked before it is sent on, so that the link with the fault is the one that is
+ * named. */
+static lr_status arrive(exchange *e, incoming *slot, lr_error *err)
 {
     const void *data = NULL;
-    const lr_chunk_claim claim = claim_of(e, index, source);
+    const lr_chunk_claim claim = claim_of(e, slot->index, slot->source);
     lr_status st = lr_comm_wait(e->x->comm, slot->transfer, &data, err);
-    if (st != LR_OK) return at_link(e, st, index, source, e->route.rank, err);
-    *chunk = data;
-    st = lr_chunk_check_header(*chunk, &claim, err);
-    return st == LR_OK ? lr_chunk_check_payload(*chunk, &claim, err) : st;
+    if (st != LR_OK) return at_link(e, st, slot->index, slot->source, e->route.rank, err);
+    st = lr_chunk_check_header(data, &claim, err);
+    if (st == LR_OK) st = lr_chunk_check_payload(data, &claim, err);
+    if (st == LR_OK) slot->chunk = data;
+    return st;
 }
 
-static lr_status take(exchange *e, uint64_t index, int source, lr_error *err)
+static lr_status bring(exchange *e, incoming *slot, lr_error *err)
+{
+    lr_status st = LR_OK;
+    LR_TRY(arrive(e, slot, err));
+    for (int peer = 0; e->route.passed_on && peer < e->route.partition->n_ranks; peer++)
+        if (lr_route_sends(&e->route, slot->index, peer))
+            LR_TRY(start_send(e, slot->chunk, slot->index, peer, slot, err));
+    if (slot->n_forwards > 0 && !lr_route_needs(&e->route, slot->index)) e->stats.chunks_passed++;
+    if (slot->index < e->route.own_first && e->n_before_own > 0 && --e->n_before_own == 0)
+        LR_TRY(send_own(e, err));
+done:
+    return st;
+}
+
+static bool is_blocked(const exchange *e, const incoming *slot)
+{
+    for (int peer = 0; peer < e->route.partition->n_ranks; peer++)
+        if (e->blocked[peer] && lr_route_sends(&e->route, slot->index, peer)) return true;
+    return false;
+}
+
+static void block(exchange *e, const incoming *slot)
+{
+    for (int peer = 0; peer < e->route.partition->n_ranks; peer++)
+        if (lr_route_sends(&e->route, slot->index, peer)) e->blocked[peer] = true;
+}
+
+/* Sends on what has come of the chunks after the one at hand. */
+static lr_status bring_early(exchange *e, lr_error *err)
+{
+    lr_status st = LR_OK;
+    if (!e->route.passed_on) return LR_OK;
+    memset(e->blocked, 0, (size_t)e->route.partition->n_ranks * sizeof *e->blocked);
+    for (size_t i = e->n_taken; i < e->n_posted; i++) {
+        incoming *slot = &e->slots[i % e->n_slots];
+        if (slot->chunk) continue;
+        if (slot->index >= e->route.own_end && e->n_before_own > 0) break; /* the own ones go first */
+        if (lr_comm_arrived(e->x->comm, slot->transfer) && !is_blocked(e, slot))
+            LR_TRY(bring(e, slot, err));
+        else
+            block(e, slot);
+    }
+done:
+    return st;
+}
+
+static lr_status take(exchange *e, uint64_t index, lr_error *err)
 {
     lr_status st = LR_OK;
     incoming *slot = &e->slots[e->n_taken % e->n_slots];
-    const lr_chunk_header *chunk = NULL;
-    bool needed = lr_route_needs(&e->route, index);
-    LR_TRY(arrive(e, slot, index, source, &chunk, err));
-    for (int peer = 0; peer < e->route.partition->n_ranks; peer++)
-        if (lr_route_sends(&e->route, index, peer))
-            LR_TRY(start_send(e, chunk, index, peer, slot, err));
-    if (!needed && slot->n_forwards > 0) e->stats.chunks_passed++;
-    if (index == e->send_own_after) LR_TRY(send_own(e, err));
+    if (!slot->chunk) LR_TRY(bring(e, slot, err));
+    LR_TRY(bring_early(e, err));
     LR_TRY(post_ahead(e, err));
-    if (needed) LR_TRY(visit(e, chunk, err));
+    if (lr_route_needs(&e->route, index)) LR_TRY(visit(e, slot->chunk, err));
     if (slot->n_unsettled == 0) release_incoming(e, slot);
     e->n_taken++;
 done:
     return st;
 }
 
+static int by_index(const void *a, const void *b)
+{
+    uint64_t x = ((const outgoing *)a)->index, y = ((const outgoing *)b)->index;
+    return (x > y) - (x < y);
+}
+
 static lr_status walk(exchange *e, lr_error *err)
 {
     lr_status st = LR_OK;
-    if (e->send_own_after == NONE) LR_TRY(send_own(e, err));
+    if (e->n_before_own == 0) LR_TRY(send_own(e, err));
     LR_TRY(post_ahead(e, err));
     for (uint64_t c = 0; c < e->x->partition->n_chunks; c++) {
         LR_TRY(lr_cancel_check(e->x->cancel, err));
         if (lr_route_owns(&e->route, c)) {
+            LR_TRY(bring_early(e, err));
             LR_TRY(post_ahead(e, err));
             LR_TRY(visit(e, e->x->own[c - e->route.own_first], err));
-            continue;
+        } else if (lr_route_source(&e->route, c) >= 0) {
+            LR_TRY(take(e, c, err));
         }
-        int source = lr_route_source(&e->route, c);
-        if (source >= 0) LR_TRY(take(e, c, source, err));
     }
     LR_TRY(lr_coverage_end(&e->coverage, e->x->layer, e->route.rank, err));
+    qsort(e->sends, e->n_sends_started, sizeof *e->sends, by_index);
     for (size_t i = 0; i < e->n_sends_started; i++) LR_TRY(settle(e, &e->sends[i], err));
 done:
     return st;
@@ -320,6 +378,7 @@ done:
         drop_messages(&e);
         (void)lr_fail(err, st, "%s", own_err.text);
     }
+    lr_free(e.blocked);
     lr_free(e.slots);
     lr_free(e.sends);
     if (x->arena) lr_arena_reset(x->arena, mark);

@@ -38,11 +38,13 @@ static bool passes_on(const lr_partition *p, const lr_mask *mask, lr_schedule sc
 void lr_route_init(lr_route *route, const lr_partition *p, const lr_mask *mask,
                    lr_schedule schedule, int node_ranks, int rank)
 {
-    bool one = node_ranks < 1 || node_ranks > p->n_ranks || schedule == LR_SCHEDULE_RING;
+    int size = node_ranks < 1 || node_ranks > p->n_ranks ? p->n_ranks : node_ranks;
+    /* By itself it is the ring where there is one node. */
+    bool ring = schedule == LR_SCHEDULE_RING || (schedule == LR_SCHEDULE_AUTO && size == p->n_ranks);
     *route = (lr_route){.partition = p,
                         .mask = mask,
                         .passed_on = passes_on(p, mask, schedule),
-                        .node_ranks = one ? p->n_ranks : node_ranks,
+                        .node_ranks = ring ? 1 : size,
                         .rank = rank,
                         .own_first = p->first_chunk[rank],
                         .own_end = p->first_chunk[rank + 1]};
@@ -60,13 +62,10 @@ bool lr_route_needs(const lr_route *route, uint64_t chunk)
     return meets(route->partition, chunk, route->see_lo, route->see_hi);
 }
 
-/* ------------------------------------------------------------------ the tree of a chunk */
-
-/* Where a rank stands in a chunk's tree. */
-typedef struct place {
-    int node, nodes_before;  /* from the owner's node on */
-    int ranks_before;        /* from the one on that has the chunk first in this node */
-} place;
+/* ------------------------------------------------------------------ the tree of a chunk
+ *
+ * From its owner to the other ranks of the node; to the next node from the node's gate for the chunk, to
+ * that one's gate, and on to the ranks there. The ring: nodes of one rank. */
 
 static int ranks_of_node(const lr_route *route, int node)
 {
@@ -74,45 +73,32 @@ static int ranks_of_node(const lr_route *route, int node)
     return left < route->node_ranks ? left : route->node_ranks;
 }
 
-/* The rank of a node that passes a chunk on to the next node, and takes it in where it comes from
- * another: neighbouring chunks take different ones. */
+/* Neighbouring chunks take different gates, so that all links between two nodes are at work. */
 static int gate_of(const lr_route *route, uint64_t chunk, int node)
 {
     uint64_t size = (uint64_t)ranks_of_node(route, node);
     return node * route->node_ranks + (int)(chunk % size);
 }
 
-static place place_of(const lr_route *route, int owner, uint64_t chunk, int rank)
-{
-    int node = rank / route->node_ranks, home = owner / route->node_ranks, nodes = node - home;
-    int ranks = rank - (node == home ? owner : gate_of(route, chunk, node));
-    return (place){
-        .node = node,
-        .nodes_before = nodes < 0 ? nodes + route->n_nodes : nodes,
-        .ranks_before = ranks < 0 ? ranks + ranks_of_node(route, node) : ranks};
-}
-
 /* Who hands the owner's chunk to `rank`; not for the owner itself. */
 static int parent_of(const lr_route *route, int owner, uint64_t chunk, int rank)
 {
-    place at = place_of(route, owner, chunk, rank);
-    int first = at.node * route->node_ranks, size = ranks_of_node(route, at.node);
-    if (at.ranks_before > 0) return first + (rank - first + size - 1) % size;
-    return gate_of(route, chunk, (at.node + route->n_nodes - 1) % route->n_nodes);
+    int node = rank / route->node_ranks, before = (node + route->n_nodes - 1) % route->n_nodes;
+    int gate = gate_of(route, chunk, node);
+    if (node == owner / route->node_ranks) return owner;
+    return rank == gate ? gate_of(route, chunk, before) : gate;
 }
 
 /* `rank` or one that it passes the chunk on to needs it. */
 static bool branch_needs(const lr_route *route, int owner, int rank, uint64_t chunk)
 {
     const lr_partition *p = route->partition;
+    int node = rank / route->node_ranks, home = owner / route->node_ranks, n = route->n_nodes;
     if (lr_rank_needs(p, route->mask, rank, chunk)) return true;
-    place at = place_of(route, owner, chunk, rank);
-    place gate = place_of(route, owner, chunk, gate_of(route, chunk, at.node));
-    bool to_nodes = at.ranks_before <= gate.ranks_before;
+    if (rank != gate_of(route, chunk, node)) return false;
     for (int r = 0; r < p->n_ranks; r++) {
-        place other = place_of(route, owner, chunk, r);
-        bool behind = other.node == at.node ? other.ranks_before > at.ranks_before
-                                            : to_nodes && other.nodes_before > at.nodes_before;
+        int other = r / route->node_ranks;
+        bool behind = other == node ? node != home : (other - home + n) % n > (node - home + n) % n;
         if (behind && lr_rank_needs(p, route->mask, r, chunk)) return true;
     }
     return false;
@@ -138,13 +124,12 @@ bool lr_route_sends(const lr_route *route, uint64_t chunk, int peer)
            branch_needs(route, owner, peer, chunk);
 }
 
-/* Enough for each link between two nodes to be at work. */
+/* Two on each link between two nodes, one on its way and the next, so that none stands still. */
 int lr_route_ahead(const lr_route *route)
 {
-    if (!route->passed_on || route->n_nodes == 1) return LR_RECEIVES_AHEAD;
-    int ahead = route->node_ranks + 1;
-    return ahead < LR_RECEIVES_AHEAD ? LR_RECEIVES_AHEAD
-                                     : ahead > LR_MOST_AHEAD ? LR_MOST_AHEAD : ahead;
+    if (!route->passed_on || route->node_ranks == 1) return 2;
+    int most = LR_EXCHANGE_MOST_AHEAD;
+    return route->node_ranks < most / 2 ? 2 * route->node_ranks + 2 : most;
 }
 
 /* ------------------------------------------------------------------ for those who foretell */

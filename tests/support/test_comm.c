@@ -184,6 +184,14 @@ static lr_status wrapped_wait(lr_comm *comm, lr_transfer *transfer, const void *
     return st;
 }
 
+/* A lazy one's data comes only to who waits. */
+static bool wrapped_arrived(lr_comm *comm, const lr_transfer *transfer)
+{
+    const wrapper *w = wrapper_of(comm);
+    if (!transfer->inner) return true;
+    return w->kind == LRT_COMM_EAGER && lr_comm_arrived(w->inner, transfer->inner);
+}
+
 static void wrapped_release(lr_comm *comm, lr_transfer *transfer)
 {
     lr_comm_release(wrapper_of(comm)->inner, transfer->inner);
@@ -236,6 +244,7 @@ static const lr_comm_ops wrapped_ops = {
     .send_start = wrapped_send_start,
     .recv_start = wrapped_recv_start,
     .wait = wrapped_wait,
+    .arrived = wrapped_arrived,
     .release = wrapped_release,
     .barrier = wrapped_barrier,
     .broadcast = wrapped_broadcast,

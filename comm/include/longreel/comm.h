@@ -18,6 +18,7 @@
 #ifndef LONGREEL_COMM_H
 #define LONGREEL_COMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,8 @@ typedef struct lr_comm_ops {
     /* Send: returns when the receiver has released it (its memory is the caller's again). Receive:
      * returns when the data is there; *data (may be NULL) points at it. */
     lr_status (*wait)(lr_comm *comm, lr_transfer *transfer, const void **data, lr_error *err);
+    /* A receive whose data is there (or that failed): wait returns at once. False says nothing. */
+    bool (*arrived)(lr_comm *comm, const lr_transfer *transfer);
     /* Ends a transfer after wait. For a receive: the caller is done with the data. Also frees
      * transfers that failed or were never waited for (after an abort; without one it aborts). For a
      * send that did not complete it may wait until nobody reads the memory. */
@@ -88,6 +91,9 @@ static inline lr_status lr_comm_recv_start(lr_comm *c, int peer, void *buffer, s
 }
 static inline lr_status lr_comm_wait(lr_comm *c, lr_transfer *t, const void **data, lr_error *err) {
     return c->ops->wait(c, t, data, err);
+}
+static inline bool lr_comm_arrived(lr_comm *c, const lr_transfer *t) {
+    return c->ops->arrived(c, t);
 }
 static inline void lr_comm_release(lr_comm *c, lr_transfer *t) {
     if (t) c->ops->release(c, t);

@@ -73,11 +73,12 @@ typedef struct lr_ring_stats {
 
 /* RING: link r -> r + 1 carries, in ascending order, each chunk that r + 1 or a rank after it, up to
  * the one before the chunk's owner, needs (full mask, no rank without queries: all but r + 1's own).
- * TWO_LEVEL: rings within nodes of `node_ranks` ranks, and rings between nodes: chunk c goes from
- * node to node by their ranks number c mod node_ranks, and round each node from there. So
- * neighbouring nodes are joined by node_ranks links that work at the same time, on the next chunks,
- * and a chunk comes to the last rank after at most nodes - 1 + 2 (node_ranks - 1) links instead of
- * ranks - 1. (The last node may have fewer ranks.)
+ * TWO_LEVEL: rings between nodes of `node_ranks` ranks. Chunk c goes from node to node by their ranks
+ * number c mod node_ranks, so that two nodes are joined by node_ranks links that work at the same
+ * time, on the next chunks; these ranks, and the owner in its own node, hand it straight to the others
+ * of the node. It comes to the last rank after at most nodes + 1 links instead of ranks - 1. (A ring
+ * within the nodes would need chunks passed on at times that differ from chunk to chunk, between
+ * visits: each would come a transfer too late. The last node may have fewer ranks.)
  * ALL_GATHER and HALO: each chunk goes straight from its owner to each rank that needs it.
  * All of them move a chunk once to each rank that needs it (and to those that pass it on), on each
  * link in ascending order. */
@@ -121,7 +122,8 @@ lr_status lr_exchange_run(const lr_exchange *exchange, lr_chunk_visit visit, voi
 /* The rank that `rank` receives the chunk from; -1: it does not receive it. */
 int lr_exchange_source(const lr_partition *p, const lr_mask *mask, lr_schedule schedule,
                        int node_ranks, int rank, uint64_t chunk);
-/* How many chunks a rank's receives are posted ahead, where memory is not shared: its buffers. */
+/* How many receives are posted ahead, where memory is not shared: a rank's buffers. */
+#define LR_EXCHANGE_MOST_AHEAD 18
 int lr_exchange_ahead(const lr_partition *p, lr_schedule schedule, int node_ranks);
 
 /* What the formulas say this rank sends in one exchange (tests compare with the stats). */

@@ -66,22 +66,17 @@ static bool is_passed_on(const ring_case *c, const lr_partition *p)
     return c->mask.kind != LR_MASK_WINDOW && p->n_chunks >= 4 * (uint64_t)c->n_ranks;
 }
 
-/* from[r]: the rank that hands the owner's chunks to r; -1 for the owner. */
+/* from[r]: the rank that hands the owner's chunk to r; -1 for the owner. */
 static void draw_tree(const ring_case *c, int owner, uint64_t chunk, int from[LR_LOCAL_MAX])
 {
-    int n = c->n_ranks, g = c->schedule == LR_SCHEDULE_RING || !c->node_ranks ? n : c->node_ranks;
-    int nodes = (n + g - 1) / g, entry = owner, giver = -1;
+    int n = c->n_ranks, g = c->schedule == LR_SCHEDULE_TWO_LEVEL ? c->node_ranks : 1;
+    if (g < 1 || g > n) g = n;
+    int nodes = (n + g - 1) / g, giver = -1;
     for (int step = 0; step < nodes; step++) {
         int first = (owner / g + step) % nodes * g, size = n - first < g ? n - first : g;
-        int gate = first + (int)(chunk % (uint64_t)size);
-        entry = step == 0 ? owner : gate;
-        from[entry] = giver;
+        int gate = first + (int)(chunk % (uint64_t)size), entry = step == 0 ? owner : gate;
+        for (int r = first; r < first + size; r++) from[r] = r == entry ? giver : entry;
         giver = gate;
-        for (int i = 1, last = entry; i < size; i++) {
-            int next = first + (entry - first + i) % size;
-            from[next] = last;
-            last = next;
-        }
     }
 }
 
