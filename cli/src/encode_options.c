@@ -26,6 +26,24 @@ static lr_status take_context(void *options, const char *value, lr_error *err) {
     return LR_OK;
 }
 
+lr_status cli_take_schedule(const char *value, lr_schedule *out, lr_error *err) {
+    static const struct {
+        const char *name;
+        lr_schedule schedule;
+    } all[] = {{"auto", LR_SCHEDULE_AUTO}, {"ring", LR_SCHEDULE_RING},
+               {"all-gather", LR_SCHEDULE_ALL_GATHER}, {"two-level", LR_SCHEDULE_TWO_LEVEL}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        *out = all[i].schedule;
+        if (strcmp(value, all[i].name) == 0) return LR_OK;
+    }
+    return lr_fail(err, LR_E_USAGE, "'%s' is none of auto, ring, all-gather, two-level", value);
+}
+
+static lr_status take_schedule(void *options, const char *value, lr_error *err) {
+    cli_encode_options *o = options;
+    return cli_take_schedule(value, &o->encode.schedule, err);
+}
+
 static lr_status take_save(void *options, const char *value, lr_error *err) {
     cli_encode_options *o = options;
     if (strcmp(value, "tokens") == 0) {
@@ -72,6 +90,10 @@ const cli_option cli_encode_table[] = {
      "bits of the vectors, unlike --ranks and --threads", ENCODE(chunk), 1, 1 << 24},
     {CLI_WORD, "comm", 0, "auto|local|mpi", "how ranks talk: auto (default) takes MPI under mpirun and srun, "
      "else ranks of this process", AT(communicator), .words = cli_communicators},
+    {CLI_CALL, "schedule", 0, "auto|ring|all-gather|two-level", "how keys and values travel in layers that see "
+     "everything: auto (default) estimates which is fastest; the vectors are the same", .call = take_schedule},
+    {CLI_INT, "node-ranks", 0, "N", "for two-level: so many ranks make a node (default: those of a machine)",
+     ENCODE(ring_node), 1, 1 << 20},
     {CLI_WORD, "mpi", 0, "auto|openmpi|mpich", "which MPI (default auto: the launcher's)", AT(mpi),
      .words = cli_mpis},
     {CLI_TIME, "peer-timeout", 0, "S", "seconds without a sign of life after which a process is taken for "

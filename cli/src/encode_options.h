@@ -14,6 +14,9 @@ typedef struct cli_encode_options {
     lr_time peer_timeout;
 } cli_encode_options;
 
+/* "auto", "ring", ... */
+lr_status cli_take_schedule(const char *value, lr_schedule *out, lr_error *err);
+
 extern const char *const cli_communicators[], *const cli_mpis[];
 extern const cli_option cli_encode_table[];
 cli_encode_options cli_encode_option_defaults(void);

@@ -30,3 +30,14 @@ double lr_backbone_flop(const lr_model *model, uint64_t n_tokens) {
     }
     return 2 * macs;
 }
+
+bool lr_model_full_layer(const lr_model *model, size_t *n_heads, lr_kv_shape *shape) {
+    for (size_t i = 0; i < model->backbone.n_layers; i++) {
+        const lr_layer *l = &model->backbone.layers[i];
+        if (l->mask.kind == LR_MASK_WINDOW) continue;
+        *n_heads = l->n_heads;
+        *shape = (lr_kv_shape){.n_kv_heads = l->n_kv_heads, .head_dim = l->head_dim};
+        return true;
+    }
+    return false;
+}

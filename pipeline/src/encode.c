@@ -128,14 +128,18 @@ static lr_status run_backbone(rank_state *rank, size_t w, const lr_partition *pa
     lr_layer_keeper keeper;
     size_t first_layer;
     lr_layer_keeper_init(&keeper, job, rank->comm, parts, w);
+    lr_schedule schedule;
     lr_status st = lr_layer_keeper_choose(&keeper, &first_layer, err);
+    if (st == LR_OK) st = lr_job_schedule(job, parts->n_tokens, &schedule, err);
     if (st != LR_OK) return st;
+    if (rank->comm->rank == 0) job->result->schedule = schedule;
     rank->work->reused.layers += first_layer;
     lr_backbone_run run = {
         .comm = rank->comm,
         .partition = parts,
         .sequence = w,
-        .schedule = LR_SCHEDULE_AUTO,
+        .schedule = schedule,
+        .node_ranks = job->ring_node,
         .worker = rank->worker,
         .progress = rank->comm->rank == 0 ? backbone_progress : NULL,
         .progress_arg = job,

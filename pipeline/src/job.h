@@ -87,6 +87,7 @@ typedef struct lr_job {
     char *key;             /* "is this the same work?": hex */
     lr_comm *comm;         /* NULL: local ranks share this job; else each of its ranks has its own */
     int ranks, threads;
+    int ring_node;         /* ranks of a node for the schedule, rank 0's; 0: all */
     size_t dim;
     lr_pooling pooling;
 
@@ -117,6 +118,10 @@ lr_status lr_ranks_open(lr_comm *comm, lr_recording **out, const char *path, con
                         lr_error *err);
 /* The accounts of all ranks' work to all, the damage they met to rank 0. */
 lr_status lr_ranks_collect(lr_job *job, lr_error *err);
+
+/* schedule.c: the same on all ranks; AUTO where there is nothing to choose. */
+lr_status lr_job_schedule(const lr_job *job, uint64_t n_tokens, lr_schedule *out, lr_error *err);
+const char *lr_schedule_name(lr_schedule schedule);
 
 /* options.c */
 int lr_processors(void);

@@ -145,6 +145,11 @@ lr_status lr_encode_check(const lr_encode_options *options, const lr_model *mode
     if (options->threads < 0 || options->threads > 4096) {
         return lr_fail(err, LR_E_USAGE, "--threads must be between 1 and 4096");
     }
+    if ((int)options->schedule < 0 || options->schedule > LR_SCHEDULE_TWO_LEVEL ||
+        options->schedule == LR_SCHEDULE_HALO) {
+        return lr_fail(err, LR_E_USAGE, "--schedule must be auto, ring, all-gather or two-level");
+    }
+    if (options->ring_node < 0) return lr_fail(err, LR_E_USAGE, "--node-ranks must be at least 1");
     if (!(options->peer_timeout >= 0) || isinf(options->peer_timeout)) {
         return lr_fail(err, LR_E_USAGE, "--peer-timeout must be 0 (none) or a number of seconds");
     }

@@ -117,6 +117,18 @@ static lr_pooling pooling_of(const lr_job *job) {
     return pooling;
 }
 
+/* All ranks must take the same schedule, though nodes may differ in their number of ranks. */
+static lr_status share_node(lr_job *job, lr_error *err) {
+    const lr_encode_options *o = job->options;
+    int32_t node = o->ring_node > 0 ? o->ring_node : job->comm ? o->node_ranks : 0;
+    if (job->comm) {
+        lr_status st = lr_comm_broadcast(job->comm, 0, &node, sizeof node, err);
+        if (st != LR_OK) return st;
+    }
+    job->ring_node = node;
+    return LR_OK;
+}
+
 lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
                          const lr_encode_options *options, lr_comm *comm, lr_error *err) {
     lr_status st = LR_OK;
@@ -140,6 +152,7 @@ lr_status lr_job_prepare(lr_job *job, lr_model *model, const char *recording,
                 lr_model_info_of(model)->name);
     }
     LR_TRY(build_layout(job, err));
+    LR_TRY(share_node(job, err));
     job->pooling = pooling_of(job);
     LR_TRY(lr_model_hash(model, job->model_hash, err));
     LR_TRY(lr_job_key(job, err));

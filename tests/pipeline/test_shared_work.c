@@ -25,6 +25,7 @@ static const layer *layer_of(size_t i)
 typedef struct world {
     char *directory, *clip;
     lr_model *model;
+    lr_schedule schedule; /* of the run at hand, in full layers */
 } world;
 static world here;
 
@@ -67,12 +68,16 @@ static bool sees(const lr_partition *p, int rank, uint64_t chunk, const lr_mask 
 static uint64_t chunks_sent(const lr_partition *p, int rank, const lr_mask *mask)
 {
     int ranks = p->n_ranks, next = (rank + 1) % ranks;
-    bool ring = mask->kind == LR_MASK_FULL && p->n_chunks >= 4 * (uint64_t)ranks;
+    bool ring = mask->kind == LR_MASK_FULL && here.schedule == LR_SCHEDULE_RING;
     uint64_t sent = 0;
     if (ranks == 1) return 0;
     for (uint64_t c = 0; c < p->n_chunks; c++) {
         if (ring) {
-            sent += lr_partition_owner(p, c) != next;
+            bool goes_on = false; /* to one that needs it, before it comes back to its owner */
+            for (int r = next; r != lr_partition_owner(p, c); r = (r + 1) % ranks) {
+                goes_on = goes_on || sees(p, r, c, mask);
+            }
+            sent += goes_on;
         } else if (lr_partition_owner(p, c) == rank) {
             for (int r = 0; r < ranks; r++) sent += r != rank && sees(p, r, c, mask);
         }
@@ -83,7 +88,8 @@ static uint64_t chunks_sent(const lr_partition *p, int rank, const lr_mask *mask
 static void add_layer(wanted *w, const lr_partition *p, int rank, const layer *l)
 {
     lr_ring_stats expected = {0};
-    lr_exchange_expect(p, &l->shape, &l->mask, LR_SCHEDULE_AUTO, 0, rank, &expected);
+    lr_schedule schedule = l->mask.kind == LR_MASK_WINDOW ? LR_SCHEDULE_HALO : here.schedule;
+    lr_exchange_expect(p, &l->shape, &l->mask, schedule, 0, rank, &expected);
     assert_int_equal(expected.chunks_sent, chunks_sent(p, rank, &l->mask));
     w->rows += lr_partition_end_token(p, rank) - lr_partition_first_token(p, rank);
     w->chunks_seen += expected.chunks_seen;
@@ -146,6 +152,7 @@ static lr_encode_options plain_options(int ranks, uint64_t chunk)
     o.ranks = ranks;
     o.threads = 1;
     o.chunk = chunk;
+    o.schedule = ranks % 2 == 0 ? LR_SCHEDULE_RING : LR_SCHEDULE_ALL_GATHER;
     o.save_tokens = o.force = true;
     return o;
 }
@@ -156,6 +163,7 @@ static void check_run(const lr_encode_options *options, wanted *total)
     lr_encode_result result;
     case_set set;
     char *path = lrt_path(here.directory, "set");
+    here.schedule = options->schedule;
     case_encode(here.model, here.clip, path, options, &result);
     case_open_set(&set, path);
     *total = (wanted){0};

@@ -186,6 +186,9 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
 lr_status lr_backbone_memory(const lr_model *model, const lr_partition *partition, int rank,
                              size_t threads, size_t *bytes, lr_error *err);
 
+/* Shape of the layers that see the whole sequence; false where there is none. */
+bool lr_model_full_layer(const lr_model *model, size_t *n_heads, lr_kv_shape *shape);
+
 /* Floating-point operations of a forward pass over a sequence of n tokens. */
 double lr_backbone_flop(const lr_model *model, uint64_t n_tokens);
 

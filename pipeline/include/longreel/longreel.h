@@ -46,6 +46,9 @@ typedef struct lr_encode_options {
                                that is the same file. Only rank 0 writes; all return the same status. A
                                recording that fails leaves the communicator as it was */
     int node_ranks;         /* of comm, on this machine; 0: all */
+    int ring_node;          /* so many ranks make a node for the two-level schedule; 0: node_ranks */
+    lr_schedule schedule;   /* of layers that see everything; the vectors are the same. AUTO: the one that
+                               the simulation (longreel/ring_sim.h) finds fastest; HALO is none of them */
     uint64_t chunk;         /* tokens */
     bool save_tokens, save_stages;
     bool force;
@@ -71,6 +74,7 @@ typedef struct lr_encode_result {
     size_t peak_bytes;
     double duration; /* seconds of the recording that were encoded */
     int ranks;
+    lr_schedule schedule; /* of the last window */
     struct lr_reused {
         uint64_t frames, sound_tokens, layers; /* taken over; layers: summed over windows */
     } reused;
