@@ -7,7 +7,7 @@
 #include "bench.h"
 
 static const cli_command *const targets[] = {
-    &cli_bench_encode, &cli_bench_ingest, &cli_bench_attention, &cli_bench_gemm,
+    &cli_bench_encode, &cli_bench_ingest, &cli_bench_attention, &cli_bench_gemm, &cli_bench_ring,
 };
 #define N_TARGETS (sizeof targets / sizeof *targets)
 
@@ -83,19 +83,20 @@ static int run(const cli_command *command, int argc, char **argv) {
     }
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
     if (n_rest == 0) return cli_wrong_usage(command, "what to measure must be given: encode, ingest, "
-                                                     "attention or gemm");
-    return cli_wrong_usage(command, "'%s' is none of encode, ingest, attention, gemm", rest[0]);
+                                                     "attention, gemm or ring");
+    return cli_wrong_usage(command, "'%s' is none of encode, ingest, attention, gemm, ring", rest[0]);
 }
 
 const cli_command cli_bench = {
     .name = "bench",
     .summary = "how fast this machine is",
-    .usage = "encode|ingest|attention|gemm [OPTION]...",
+    .usage = "encode|ingest|attention|gemm|ring [OPTION]...",
     .text = "Measures one part of the work on made inputs, or on a recording of yours:\n"
             "  encode     the backbone at several lengths, and the vision tower a frame\n"
             "  ingest     reading a recording: packets, pictures, sound\n"
             "  attention  the attention kernel\n"
-            "  gemm       linear layers\n\n"
+            "  gemm       linear layers\n"
+            "  ring       full attention over ranks, measured or simulated\n\n"
             "'longreel bench encode --help' tells more, and so for each. Arithmetic is given in GFLOP/s, "
             "two for a multiply-add, and as a share of what a loop of nothing but multiply-adds reaches "
             "in the same minute. The environment variables LONGREEL_ISA and LONGREEL_GEMM choose other "

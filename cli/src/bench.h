@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-extern const cli_command cli_bench_attention, cli_bench_gemm, cli_bench_encode, cli_bench_ingest;
+extern const cli_command cli_bench_attention, cli_bench_gemm, cli_bench_encode, cli_bench_ingest, cli_bench_ring;
 
 /* "2048,8192" into a fresh array of whole numbers from 1 on. */
 lr_status cli_bench_list(uint64_t **out, size_t *count, const char *text, lr_error *err);
