@@ -40,6 +40,9 @@ for file in recording.npy segments.npy frames.npy; do
 done
 check 0 "plan" "$LONGREEL" plan scenes.mkv -m model --json
 json '.recordings[0] | .tokens == 160 and .frames == 10 and .sound_tokens == 0'
+check 0 "bench on a ring" "$LONGREEL" bench encode -m model --tokens 96,512 --ranks 3 --threads 1 --chunk 64 \
+    --repeats 1 --json
+json '[.backbone[].tokens] == [96, 512]'
 
 # ------------------------------------------------------------------ the same bytes
 over() {
