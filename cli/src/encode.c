@@ -5,10 +5,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include <longreel/predict.h>
-
 #include "journal.h"
 #include "ranks.h"
+#include "shape.h"
 
 typedef struct encode_options {
     cli_encode_options common;
@@ -201,62 +200,6 @@ done:
     return st;
 }
 
-typedef struct weighed {
-    double weight;
-    size_t index;
-} weighed;
-
-static int longer_first(const void *a, const void *b) {
-    const weighed *x = a, *y = b;
-    if (x->weight < y->weight || x->weight > y->weight) return x->weight > y->weight ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
-}
-
-/* 0 where the file says nothing of its length, or cannot be read: it comes last. */
-static double weigh(const batch *b, size_t i) {
-    lr_glance glance;
-    lr_error why = {0};
-    if (lr_recording_glance(&glance, b->recordings[i].path, cli_cancel(), &why) != LR_OK) return 0;
-    return lr_weight_of_length(b->model, &b->options->common.encode, &glance);
-}
-
-/* Each rank looks at the heads of its part of the list. */
-static lr_status weigh_all(const batch *b, double *weights, size_t each, lr_error *err) {
-    lr_status st = LR_OK;
-    double *mine = NULL;
-    lr_comm *all = b->ranks.everybody;
-    LR_TRY(LR_NEW(&mine, each, "the order of recordings", err));
-    for (size_t k = 0; k < each; k++) {
-        size_t i = (size_t)all->rank * each + k;
-        if (i < b->count) mine[k] = weigh(b, i);
-    }
-    LR_TRY(lr_comm_all_gather(all, mine, each * sizeof *mine, weights, err));
-done:
-    lr_free(mine);
-    return st;
-}
-
-/* That of the list; for groups the longest first, so that they end at about the same time. */
-static lr_status plan_order(batch *b, lr_error *err) {
-    lr_status st = LR_OK;
-    double *weights = NULL;
-    weighed *all = NULL;
-    LR_TRY(LR_NEW(&b->order, b->count, "the order of recordings", err));
-    for (size_t i = 0; i < b->count; i++) b->order[i] = i;
-    if (b->ranks.n_groups == 1) goto done;
-    size_t size = (size_t)b->ranks.everybody->size, each = (b->count + size - 1) / size;
-    LR_TRY(LR_NEW(&weights, each * size, "the order of recordings", err));
-    LR_TRY(LR_NEW(&all, b->count, "the order of recordings", err));
-    LR_TRY(weigh_all(b, weights, each, err));
-    for (size_t i = 0; i < b->count; i++) all[i] = (weighed){.weight = weights[i], .index = i};
-    qsort(all, b->count, sizeof *all, longer_first);
-    for (size_t i = 0; i < b->count; i++) b->order[i] = all[i].index;
-done:
-    lr_free(all);
-    lr_free(weights);
-    return st;
-}
-
 /* ------------------------------------------------------------------ the batch */
 
 static double seconds_since(const struct timespec *begin) {
@@ -337,16 +280,17 @@ static void print_summary(const batch *b) {
     printf("%zu recordings: %zu saved, %zu finished before, %zu %s", b->count, b->saved, b->skipped, b->failed,
            b->interrupted ? "failed or interrupted" : "failed");
     if (untouched > 0) printf(", %zu not begun", untouched);
+    if (b->ranks.n_groups > 1) printf("; %d groups", b->ranks.n_groups);
     printf("; %.1f s\n", seconds_since(&b->begin));
 }
 
 static json_t *summary_json(const batch *b) {
     if (is_one_groups(b)) return json_null();
     size_t untouched = b->count - b->saved - b->skipped - b->failed;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:f}", "recordings", (json_int_t)b->count, "saved",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:i, s:f}", "recordings", (json_int_t)b->count, "saved",
                      (json_int_t)b->saved, "skipped", (json_int_t)b->skipped, "failed", (json_int_t)b->failed,
-                     "not_begun", (json_int_t)untouched, "interrupted", b->interrupted, "seconds",
-                     seconds_since(&b->begin));
+                     "not_begun", (json_int_t)untouched, "interrupted", b->interrupted, "groups",
+                     b->ranks.n_groups, "seconds", seconds_since(&b->begin));
 }
 
 static int encode_all(batch *b) {
@@ -394,8 +338,7 @@ static int run_batch(batch *b) {
     if (st != LR_OK) return cli_fail_model(&err);
     st = lr_encode_check(&b->options->common.encode, b->model, &err);
     if (cli_ranks_agree(&b->ranks, st, &err) != LR_OK) return cli_fail(&err);
-    st = cli_ranks_group(&b->ranks, &b->options->common, &err);
-    if (st == LR_OK) st = plan_order(b, &err);
+    st = cli_shape(&b->ranks, b->model, &b->options->common, b->recordings, b->count, &b->order, &err);
     if (st == LR_OK && cli_ranks_writes(&b->ranks)) st = cli_journal_open(&b->journal, b->options->output, &err);
     if (cli_ranks_agree(&b->ranks, st, &err) != LR_OK) return cli_fail(&err);
     if (b->options->json) b->report = json_array();

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "encode_options.h"
@@ -42,6 +43,22 @@ lr_status cli_take_schedule(const char *value, lr_schedule *out, lr_error *err) 
 static lr_status take_schedule(void *options, const char *value, lr_error *err) {
     cli_encode_options *o = options;
     return cli_take_schedule(value, &o->encode.schedule, err);
+}
+
+/* "auto" (0) or a number. */
+static lr_status take_groups(void *options, const char *value, lr_error *err) {
+    cli_encode_options *o = options;
+    char *end;
+    if (strcmp(value, "auto") == 0) {
+        o->groups = 0;
+        return LR_OK;
+    }
+    long groups = strtol(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || groups < 1 || groups > 1 << 20) {
+        return lr_fail(err, LR_E_USAGE, "'%s' is neither auto nor a number of groups", value);
+    }
+    o->groups = (int)groups;
+    return LR_OK;
 }
 
 static lr_status take_save(void *options, const char *value, lr_error *err) {
@@ -103,8 +120,9 @@ const cli_option cli_encode_table[] = {
     {CLI_WORD, "decode", 0, "auto|cpu|cuda|vaapi", "what decodes pictures: auto (default) is the processor, whose "
      "bytes are the same each time; where a device cannot, the processor does, with a warning", ENCODE(decode),
      .words = cli_decoders},
-    {CLI_INT, "groups", 0, "G", "split the processes that a launcher started in G groups that encode "
-     "recordings in parallel, the longest first (default 1)", AT(groups), 1, 1 << 20},
+    {CLI_CALL, "groups", 0, "auto|G", "split the processes that a launcher started in G groups that encode "
+     "recordings in parallel, the longest first; auto (default): as many as are fastest by prediction",
+     .call = take_groups},
     {CLI_CALL, "save", 0, "tokens|stages", "save the hidden state of every token too (tokens.safetensors), "
      "or all intermediate results of a short input (stages/); may be given twice", .call = take_save},
     {0},
@@ -112,5 +130,5 @@ const cli_option cli_encode_table[] = {
 
 cli_encode_options cli_encode_option_defaults(void) {
     return (cli_encode_options){
-        .encode = lr_encode_defaults(), .groups = 1, .peer_timeout = 30 * LR_TIME_SECOND};
+        .encode = lr_encode_defaults(), .groups = 0, .peer_timeout = 30 * LR_TIME_SECOND};
 }

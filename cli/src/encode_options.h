@@ -10,7 +10,7 @@ typedef struct cli_encode_options {
     const char *model;
     int communicator, mpi; /* indices of cli_communicators and cli_mpis */
     int device;            /* one choice so far */
-    int groups;
+    int groups;            /* 0: chosen by prediction */
     lr_time peer_timeout;
 } cli_encode_options;
 

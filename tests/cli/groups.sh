@@ -36,6 +36,12 @@ for mpi in openmpi mpich; do
         fail "$mpi: not the longest first: $(jq -r 'select(.status == "begun") | .path' "$mpi-5-2/journal.jsonl" | tr '\n' ' ')"
     check 1 "the same again" ranks $mpi 3 encode @list.txt "${regular[@]}" -o "$mpi-5-2" --groups 3 --json
     json '[.recordings[].status] | map(select(. == "skipped")) | length == 6'
+    # Unless told, as many groups as are fastest: short recordings one rank each, a long one all.
+    check 1 "as many groups as are good, $mpi" ranks $mpi 4 encode @list.txt "${regular[@]}" -o "$mpi-auto" --json
+    json '.summary.groups > 1 and .summary.saved == 6'
+    for set in 1.mp4 2.mp4 3.mp4 4.mp4 5.mp4 5.mp4~2; do same_set "local/$set" "$mpi-auto/$set"; done
+    check 0 "one recording, $mpi" ranks $mpi 4 encode 5.mp4 "${regular[@]}" -o "$mpi-one" --json
+    json '.summary.groups == 1 and .recordings[0].ranks == 4'
 done
 check 2 "more groups than ranks" ranks mpich 2 encode 1.mp4 "${regular[@]}" -o wrong --groups 3
 says "--groups 3: there are 2 ranks"

@@ -23,7 +23,7 @@ check 0 "one local rank" "$LONGREEL" encode talk.mp4 short.mp4 "${regular[@]}" -
 for mpi in openmpi mpich; do
     for number in 1 2 3 5 8; do
         check 0 "$number ranks of $mpi" ranks $mpi $number encode talk.mp4 short.mp4 "${regular[@]}" \
-            -o "$mpi-$number" --comm mpi --threads 1 --json
+            -o "$mpi-$number" --comm mpi --threads 1 --json --groups 1
         json "[.recordings[] | .status, .ranks] == [\"saved\", $number, \"saved\", $number]"
         for recording in talk.mp4 short.mp4; do
             same_set "local/$recording" "$mpi-$number/$recording"

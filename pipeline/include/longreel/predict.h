@@ -24,8 +24,14 @@ lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr
 double lr_speed_predict(const lr_model *model, const lr_speed *speed, const lr_plan *plan,
                         const lr_encode_options *options);
 
-/* Work of a recording of which only the head is known, in multiply-adds: to put the longest first. */
-double lr_weight_of_length(const lr_model *model, const lr_encode_options *options, const lr_glance *glance);
+/* Of a recording of which only the head is known: how a batch is best shared. */
+typedef struct lr_guess {
+    double tokens, work; /* work: multiply-adds */
+} lr_guess;
+lr_guess lr_guess_of_length(const lr_model *model, const lr_encode_options *options, const lr_glance *glance);
+/* Would `here` ranks of this machine hold their shares of such recordings, each shared by `ranks`? */
+lr_status lr_guess_fits(const lr_model *model, const lr_encode_options *options, double tokens, int ranks, int here,
+                        bool *fits, lr_error *err);
 
 #ifdef __cplusplus
 }
