@@ -283,7 +283,8 @@ static lr_status set_grid(lr_recording *recording, lr_error *err)
     if (!lri_moment_sub(end, moment_of_time(start), &length))
         return lr_fail(err, LR_E_FORMAT, "%s: time stamps out of range", recording->path);
     int64_t n = lri_grid_count(length, options->fps);
-    info->n_frames = n < 1 ? 1 : n;
+    /* A part that begins behind the last picture has none, as one behind the sound has no sound. */
+    info->n_frames = n >= 1 ? n : start < info->end || start == 0 ? 1 : 0;
     /* 2^31 points are a day at 24,000 a second. */
     if (info->n_frames > INT32_MAX)
         return lr_fail(err, LR_E_FORMAT, "%s: %lld frames: time stamps or fps out of range",

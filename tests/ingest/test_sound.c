@@ -214,7 +214,34 @@ static void test_a_part_of_the_sound_is_cut_from_the_whole(void **state)
     free(path);
 }
 
-/* Stamps that come a few milliseconds late or early now and then are no gaps. */
+static void test_a_part_behind_the_picture_has_none_of_it(void **state)
+{
+    (void)state;
+    lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 48,
+                     .frames = 25, .rate = {25, 1}, .luma = 80};
+    lrm_track track = {.encoder = "pcm_s16le", .rate = 16000, .channels = 1, .ms = 3000};
+    char *path = lrt_path(dir, "long.mkv");
+    lrm_record(path, "matroska", &film, &track);
+    lr_ingest_options options = lr_ingest_defaults();
+    static const struct {
+        lr_time start;
+        int64_t frames;
+    } parts[] = {{LR_TIME_SECOND / 2, 1}, {LR_TIME_SECOND, 0}, {LR_TIME_SECOND * 3 / 2, 0}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        options.start = parts[i].start;
+        lr_recording *recording = lrm_open(path, &options);
+        const lr_timeline *line = lr_recording_timeline(recording);
+        assert_int_equal(line->video.n_frames, parts[i].frames);
+        assert_int_equal(line->audio.n_samples, 48000 - lr_rescale(parts[i].start, 16000, LR_TIME_SECOND));
+        lrm_reading none;
+        lrm_read_frames(recording, 0, parts[i].frames, &none);
+        assert_int_equal(none.count, parts[i].frames);
+        lrm_free_reading(&none);
+        lr_recording_close(recording);
+    }
+    free(path);
+}
+
 static void test_a_part_behind_the_sound_has_none_of_it(void **state)
 {
     (void)state;
@@ -234,6 +261,7 @@ static void test_a_part_behind_the_sound_has_none_of_it(void **state)
     free(path);
 }
 
+/* Stamps that come a few milliseconds late or early now and then are no gaps. */
 static void test_rounded_and_jittering_stamps_are_no_gaps(void **state)
 {
     (void)state;
@@ -277,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_sound_that_starts_late_begins_with_silence),
         cmocka_unit_test(test_a_part_of_the_sound_is_cut_from_the_whole),
         cmocka_unit_test(test_a_part_behind_the_sound_has_none_of_it),
+        cmocka_unit_test(test_a_part_behind_the_picture_has_none_of_it),
         cmocka_unit_test(test_rounded_and_jittering_stamps_are_no_gaps),
         cmocka_unit_test(test_a_track_is_chosen_by_its_number),
     };

@@ -46,7 +46,7 @@ static lr_status check_input(const lr_layout_input *in, lr_error *err)
     if (in->n_frames < 0 || (in->n_frames > 0 && (!in->frame_time || !in->frame_pts)))
         LR_FAIL(LR_E_USAGE, "the frames' times are missing");
     if (in->n_frames == 0 && in->n_sound_tokens == 0)
-        LR_FAIL(LR_E_USAGE, "there is neither a frame nor sound to lay out");
+        LR_FAIL(LR_E_USAGE, "there is neither a frame nor sound of more than a hundredth of a second to lay out");
     if (in->n_frames > 0 && (in->fps.num <= 0 || in->fps.den <= 0))
         LR_FAIL(LR_E_USAGE, "a frame rate of %lld/%lld", (long long)in->fps.num,
                 (long long)in->fps.den);
