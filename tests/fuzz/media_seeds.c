@@ -16,44 +16,50 @@ typedef struct seed {
     bool yuv420p, fltp;
     int b_frames;
     int rate; /* samples a second; 0: 8000 */
+    bool interlaced, hdr;
 } seed;
 
 static const seed films[] = {
-    {"ffv1.mkv", NULL, NULL, false, false, 0, 0},
-    {"ffv1.nut", NULL, NULL, false, false, 0, 0},
-    {"ffv1.avi", NULL, NULL, false, false, 0, 0},
-    {"mpeg4.mp4", "mpeg4", NULL, true, false, 1, 0},
-    {"mpeg4.avi", "mpeg4", NULL, true, false, 1, 0},
-    {"mpeg2.ts", "mpeg2video", NULL, true, false, 2, 0},
-    {"mpeg2.mpg", "mpeg2video", NULL, true, false, 1, 0},
-    {"mpeg4.m4v", "mpeg4", NULL, true, false, 0, 0},
-    {"h264.mp4", "libx264", NULL, true, false, 2, 0},
-    {"h264.mkv", "libx264", NULL, true, false, 0, 0},
-    {"h264.ts", "libx264", NULL, true, false, 2, 0},
-    {"h264.h264", "libx264", NULL, true, false, 2, 0},
-    {"h264.flv", "libx264", NULL, true, false, 1, 0},
-    {"h264.mpg", "libx264", NULL, true, false, 2, 0},
-    {"hevc.mp4", "libx265", NULL, true, false, 2, 0},
-    {"hevc.ts", "libx265", NULL, true, false, 0, 0},
-    {"vp8.webm", "libvpx", NULL, true, false, 0, 0},
-    {"theora.ogg", "libtheora", NULL, true, false, 0, 0},
-    {"flv1.flv", "flv", NULL, true, false, 0, 0},
+    {"ffv1.mkv", NULL, NULL, false, false, 0, 0, false, false},
+    {"ffv1.nut", NULL, NULL, false, false, 0, 0, false, false},
+    {"ffv1.avi", NULL, NULL, false, false, 0, 0, false, false},
+    {"mpeg4.mp4", "mpeg4", NULL, true, false, 1, 0, false, false},
+    {"mpeg4.avi", "mpeg4", NULL, true, false, 1, 0, false, false},
+    {"mpeg2.ts", "mpeg2video", NULL, true, false, 2, 0, false, false},
+    {"mpeg2.mpg", "mpeg2video", NULL, true, false, 1, 0, false, false},
+    {"mpeg4.m4v", "mpeg4", NULL, true, false, 0, 0, false, false},
+    {"h264.mp4", "libx264", NULL, true, false, 2, 0, false, false},
+    {"h264.mkv", "libx264", NULL, true, false, 0, 0, false, false},
+    {"h264.ts", "libx264", NULL, true, false, 2, 0, false, false},
+    {"h264.h264", "libx264", NULL, true, false, 2, 0, false, false},
+    {"h264.flv", "libx264", NULL, true, false, 1, 0, false, false},
+    {"h264.mpg", "libx264", NULL, true, false, 2, 0, false, false},
+    {"hevc.mp4", "libx265", NULL, true, false, 2, 0, false, false},
+    {"hevc.ts", "libx265", NULL, true, false, 0, 0, false, false},
+    {"vp8.webm", "libvpx", NULL, true, false, 0, 0, false, false},
+    {"theora.ogg", "libtheora", NULL, true, false, 0, 0, false, false},
+    {"fields.ts", "mpeg2video", NULL, true, false, 2, 0, true, false},
+    {"fields.mkv", "libx264", NULL, true, false, 2, 0, true, false},
+    {"fields.avi", "mpeg4", NULL, true, false, 0, 0, true, false},
+    {"hdr.mkv", "libx264", NULL, true, false, 2, 0, false, true},
+    {"hdr.mp4", "libx265", NULL, true, false, 0, 0, false, true},
+    {"flv1.flv", "flv", NULL, true, false, 0, 0, false, false},
 };
 static const seed sounds[] = {
-    {"pcm.wav", NULL, NULL, false, false, 0, 0},
-    {"pcm.mkv", NULL, NULL, false, false, 0, 16000},
-    {"pcm.nut", NULL, NULL, false, false, 0, 0},
-    {"flac.flac", NULL, "flac", false, false, 0, 0},
-    {"flac.mkv", NULL, "flac", false, false, 0, 44100},
-    {"aac.aac", NULL, "aac", false, true, 0, 16000},
-    {"aac.mp4", NULL, "aac", false, true, 0, 44100},
-    {"aac.ts", NULL, "aac", false, true, 0, 16000},
-    {"mp2.mpg", NULL, "mp2", false, false, 0, 16000},
-    {"ac3.mkv", NULL, "ac3", false, true, 0, 32000},
-    {"opus.ogg", NULL, "libopus", false, false, 0, 16000},
-    {"opus.webm", NULL, "libopus", false, false, 0, 16000},
-    {"wma.asf", NULL, "wmav2", false, true, 0, 16000},
-    {"adpcm.wav", NULL, "adpcm_ms", false, false, 0, 0},
+    {"pcm.wav", NULL, NULL, false, false, 0, 0, false, false},
+    {"pcm.mkv", NULL, NULL, false, false, 0, 16000, false, false},
+    {"pcm.nut", NULL, NULL, false, false, 0, 0, false, false},
+    {"flac.flac", NULL, "flac", false, false, 0, 0, false, false},
+    {"flac.mkv", NULL, "flac", false, false, 0, 44100, false, false},
+    {"aac.aac", NULL, "aac", false, true, 0, 16000, false, false},
+    {"aac.mp4", NULL, "aac", false, true, 0, 44100, false, false},
+    {"aac.ts", NULL, "aac", false, true, 0, 16000, false, false},
+    {"mp2.mpg", NULL, "mp2", false, false, 0, 16000, false, false},
+    {"ac3.mkv", NULL, "ac3", false, true, 0, 32000, false, false},
+    {"opus.ogg", NULL, "libopus", false, false, 0, 16000, false, false},
+    {"opus.webm", NULL, "libopus", false, false, 0, 16000, false, false},
+    {"wma.asf", NULL, "wmav2", false, true, 0, 16000, false, false},
+    {"adpcm.wav", NULL, "adpcm_ms", false, false, 0, 0, false, false},
 };
 
 /* Where the sound of a film must be of a certain kind for its container. */
@@ -94,7 +100,7 @@ void fz_make_films(void)
                                .n_samples = audio ? SAMPLES : 0, .sample_rate = 22050,
                                .video_codec = s->video, .audio_codec = audio, .yuv420p = s->yuv420p,
                                .fltp = audio && strcmp(audio, "aac") == 0, .gop = 3,
-                               .b_frames = s->b_frames};
+                               .b_frames = s->b_frames, .interlaced = s->interlaced, .hdr = s->hdr};
         write_seed(s->file, &film);
     }
     free(rgb);

@@ -85,6 +85,15 @@ static void add_video(writer *w)
     c->height = film->height;
     c->pix_fmt = film->yuv420p ? AV_PIX_FMT_YUV420P : AV_PIX_FMT_BGR0;
     if (film->gop) c->gop_size = film->gop;
+    if (film->interlaced) {
+        c->flags |= AV_CODEC_FLAG_INTERLACED_DCT;
+        c->field_order = AV_FIELD_TT;
+    }
+    if (film->hdr) {
+        c->color_trc = AVCOL_TRC_SMPTE2084;
+        c->color_primaries = AVCOL_PRI_BT2020;
+        c->colorspace = AVCOL_SPC_BT2020_NCL;
+    }
     c->max_b_frames = film->b_frames;
     c->framerate = rate;
     c->time_base = av_inv_q(rate);
@@ -159,6 +168,16 @@ static void encode_picture(writer *w)
     check(w, av_frame_make_writable(frame), "memory");
     if (film->yuv420p) fill_yuv420p(film, frame, rgb);
     else fill_bgr0(film, frame, rgb);
+    frame->color_trc = w->video.codec->color_trc;
+    frame->color_primaries = w->video.codec->color_primaries;
+    frame->colorspace = w->video.codec->colorspace;
+    if (film->interlaced) {
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+        frame->flags |= AV_FRAME_FLAG_INTERLACED | AV_FRAME_FLAG_TOP_FIELD_FIRST;
+#else
+        frame->interlaced_frame = frame->top_field_first = 1;
+#endif
+    }
     frame->pts = (int64_t)i;
     encode(w, &w->video, frame);
 }

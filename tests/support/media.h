@@ -20,6 +20,8 @@ typedef struct lrt_film {
     bool yuv420p;           /* red, green and blue are taken for V, Y and U; else bgr0 */
     bool fltp;              /* else s16 */
     int gop, b_frames;      /* 0: the encoder's own gop; no B pictures */
+    bool interlaced;        /* two fields a picture, the upper one first */
+    bool hdr;               /* said to be PQ of BT.2020 */
 } lrt_film;
 
 /* FFV1 and 16-bit PCM in the container that the file's name asks for (.mkv, .nut, .avi). Fails the
