@@ -79,8 +79,8 @@ lr_status lri_source_demux(lri_source *source, lr_error *err);
 /* Whether the demuxer lost its way somewhere behind a place. */
 bool lri_source_lost(const lri_source *source, int64_t after);
 /* Discards all streams but `stream`; and `other` (-1: none), which the index saw too, only where the
- * packets of one do not depend on whether the other is read. */
-void lri_source_keep(lri_source *source, int stream, int other);
+ * packets of one do not depend on whether the other is read; `astray`: the index's demuxer lost its way. */
+void lri_source_keep(lri_source *source, int stream, int other, bool astray);
 /* The next packet of one of the streams that are not discarded, into source->packet; *got false at
  * the end of what can be read. */
 lr_status lri_source_read(lri_source *source, bool *got, lr_error *err);

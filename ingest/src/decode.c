@@ -67,7 +67,8 @@ static lr_status open_source(lri_decoder *decoder, lr_error *err)
     AVFormatContext *format = decoder->source.format;
     if (recording->video.stream >= (int)format->nb_streams)
         return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
-    lri_source_keep(&decoder->source, recording->video.stream, recording->audio.stream);
+    lri_source_keep(&decoder->source, recording->video.stream, recording->audio.stream,
+                    recording->astray || decoder->reads_both);
     decoder->next = 0;
     decoder->held = false;
     return LR_OK;
@@ -243,17 +244,31 @@ static lr_status seek_to(lri_decoder *decoder, size_t entry, int back, bool *fou
     return LR_OK;
 }
 
-/* From the start of the file, counting: always right, if not always quick. */
-static lr_status walk_to(lri_decoder *decoder, size_t entry, lr_error *err)
+/* From the start of the file, counting; *found false: what came was not what the index saw. */
+static lr_status count_to(lri_decoder *decoder, size_t entry, bool *found, lr_error *err)
 {
     lr_status st = open_source(decoder, err);
-    for (size_t i = 0; st == LR_OK && i <= entry; i++) {
+    *found = true;
+    for (size_t i = 0; st == LR_OK && *found && i <= entry; i++) {
         bool got = false;
         st = read_picture(decoder, &got, err);
-        if (st == LR_OK && (!got || !is_packet(decoder, i)))
-            st = lr_fail(err, LR_E_IO, "%s: changed while it was read", decoder->recording->path);
+        *found = got && is_packet(decoder, i);
     }
-    decoder->held = st == LR_OK;
+    decoder->held = st == LR_OK && *found;
+    return st;
+}
+
+/* That is always right, if not always quick; at the latest when the same streams are read as for the index. */
+static lr_status walk_to(lri_decoder *decoder, size_t entry, lr_error *err)
+{
+    bool found = false;
+    lr_status st = count_to(decoder, entry, &found, err);
+    if (st == LR_OK && !found && !decoder->reads_both) {
+        decoder->reads_both = true;
+        st = count_to(decoder, entry, &found, err);
+    }
+    if (st == LR_OK && !found)
+        st = lr_fail(err, LR_E_IO, "%s: changed while it was read", decoder->recording->path);
     return st;
 }
 

@@ -16,6 +16,7 @@ typedef struct lri_decoder {
     AVFrame *frame;
     AVPacket *packet; /* the next one to feed, where `held` */
     bool held, opened, draining, ended;
+    bool reads_both; /* the sound's packets, too, as the index did */
     bool stale;      /* what the codec decoded may have left wrong settings: it is opened anew */
     bool always_new; /* set by the owner: a codec of its own for each beginning */
     bool renewing;   /* drained to go on with a new codec */

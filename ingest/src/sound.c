@@ -68,7 +68,7 @@ lr_status lr_sound_reader_open(lr_sound_reader **out, const lr_recording *record
     AVFormatContext *format = reader->source.format;
     if (recording->audio.stream >= (int)format->nb_streams)
         LR_FAIL(LR_E_IO, "%s: changed while it was read", recording->path);
-    lri_source_keep(&reader->source, recording->audio.stream, recording->video.stream);
+    lri_source_keep(&reader->source, recording->audio.stream, recording->video.stream, recording->astray);
     LR_TRY(open_codec(reader, err));
     *out = reader;
 done:

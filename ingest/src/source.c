@@ -211,10 +211,11 @@ static bool streams_are_apart(const AVInputFormat *format)
     return strncmp(format->name, "mov", 3) == 0 || strncmp(format->name, "matroska", 8) == 0;
 }
 
-void lri_source_keep(lri_source *source, int stream, int other)
+void lri_source_keep(lri_source *source, int stream, int other, bool astray)
 {
     AVFormatContext *format = source->format;
-    if (streams_are_apart(format->iformat)) other = -1;
+    /* What is discarded is not looked into: what is wrong in it would lead astray no more. */
+    if (streams_are_apart(format->iformat) && !astray) other = -1;
     for (unsigned i = 0; i < format->nb_streams; i++)
         if ((int)i != stream && (int)i != other) format->streams[i]->discard = AVDISCARD_ALL;
 }
