@@ -38,13 +38,20 @@ static void note_lost(const AVFormatContext *format)
     lost->at[place] = avio_tell(format->pb);
 }
 
+/* Matroska's demuxer takes what it does not know for something newer than itself, and passes over it. */
+static bool leads_astray(int level, const char *format)
+{
+    return level <= AV_LOG_ERROR || strncmp(format, "Unknown entry", 13) == 0;
+}
+
 static void on_libav_log(void *context, int level, const char *format, va_list args)
 {
+    const AVClass *class = context ? *(const AVClass *const *)context : NULL;
+    if (class && class == avformat_get_class() && leads_astray(level, format)) note_lost(context);
     if (level > AV_LOG_INFO) return;
     char text[1024];
     int length = vsnprintf(text, sizeof text, format, args);
     if (length < 0) return;
-    const AVClass *class = context ? *(const AVClass *const *)context : NULL;
     const char *name = class && class->item_name ? class->item_name(context) : "libav";
     /* Error concealment announces itself as information. */
     bool fault = level <= AV_LOG_ERROR || strncmp(text, "concealing ", 11) == 0;
@@ -52,7 +59,6 @@ static void on_libav_log(void *context, int level, const char *format, va_list a
         lri_watch *watch = ((const AVCodecContext *)context)->opaque;
         if (watch) atomic_fetch_add(&watch->errors, 1);
     }
-    if (level <= AV_LOG_ERROR && class && class == avformat_get_class()) note_lost(context);
     text[strcspn(text, "\r\n")] = '\0';
     if (*text) lr_log(LR_LOG_DEBUG, "%s: %s", name, text);
 }

@@ -31,7 +31,7 @@ enum { RATE = 10, FRAMES = 60, GROUP = 10 }; /* closed groups of one second */
 typedef struct shape {
     const char *encoder, *muxer, *options;
     int b_frames;
-    bool sound;
+    bool sound; /* not in AVI: a chunk whose length is hit takes others for sound, and moves what follows */
     bool cuts; /* bytes may be missing: packets say themselves when they are shown */
 } shape;
 
@@ -42,7 +42,7 @@ static const shape shapes[] = {
     {"mpeg2video", "mpegts", "flags=+cgop;sc_threshold=1000000000", 0, false, true},
     {"libvpx", "webm", "deadline=realtime", 0, false, true},
     {"libvpx-vp9", "webm", "deadline=realtime;cpu-used=8", 0, false, true},
-    {"mpeg4", "avi", "sc_threshold=1000000000", 0, true, false},
+    {"mpeg4", "avi", "sc_threshold=1000000000", 0, false, false},
     {"libx265", "matroska",
      "preset=ultrafast;x265-params=keyint=10:min-keyint=10:scenecut=0:open-gop=0:pools=1:frame-threads=1:log-level=0",
      3, false, true},
@@ -151,12 +151,12 @@ static size_t onset(const float *samples, size_t from, size_t end)
 }
 
 /* The tone at the start of each second whose group is healthy, and the neighbours' (sound lies beside the pictures
- * of its time), begins where it did. Behind a gap the sound goes by stamps, in Matroska to the millisecond, half of
- * one off at most; a loud sample may then be the one before or behind. */
+ * of its time), begins where it did. What is off by less than half a packet (of 1024 samples at 44.1 kHz: 11.6 ms) is
+ * taken for jitter of the stamps, so where less than that is lost, what follows comes so much sooner. */
 static void check_sound(const lr_recording *recording, const float *healthy, size_t n_healthy, const places *p,
                         const damage *d, const char *name)
 {
-    enum { SECOND = LR_SAMPLE_RATE, BEFORE = SECOND / 20, WINDOW = SECOND * 4 / 10, TOLERANCE = SECOND / 1000 };
+    enum { SECOND = LR_SAMPLE_RATE, BEFORE = SECOND / 20, WINDOW = SECOND * 4 / 10, TOLERANCE = SECOND * 12 / 1000 };
     const lr_timeline *t = lr_recording_timeline(recording);
     size_t count;
     if (!t->has_audio) fail_msg("%s: the sound is gone", name);
@@ -228,7 +228,6 @@ static void sweep(const shape *kind, int rounds, lrt_random *random)
     lrm_reading healthy;
     places p = {.end = 0};
     size_t size;
-    if (strcmp(kind->muxer, "avi") == 0) track.encoder = "pcm_s16le";
     lrm_record(path, kind->muxer, &film, kind->sound ? &track : NULL);
     find_places(path, &p);
     uint8_t *whole = lrt_slurp(path, &size), *data = malloc(size);
