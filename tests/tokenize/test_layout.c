@@ -160,6 +160,32 @@ static void test_sound_alone_has_stamped_seconds(void **state)
     recording_free(r);
 }
 
+static void test_sound_has_the_stamps_of_its_seconds_beyond_an_hour(void **state)
+{
+    (void)state;
+    recording *r = recording_create(0, 1, 1, 0);
+    r->in.n_sound_tokens = 6003 * 25;
+    r->in.frame_soft = 0;
+    lr_layout *layout = recording_layout(r);
+    char *text = layout_text(layout);
+    assert_non_null(strstr(text, " 59:59 (A*25) 60:00 (A*25) 60:01 "));
+    assert_non_null(strstr(text, " 99:59 (A*25) 100:00 (A*25) 100:01 "));
+    check_layout(r, layout);
+    free(text);
+    lr_layout_free(layout);
+    recording_free(r);
+    r = recording_create(1203, 1, 5, 6015); /* a frame every 5 s: seconds of sound between them */
+    r->in.n_sound_tokens = 6015 * 25;
+    layout = recording_layout(r);
+    text = layout_text(layout);
+    assert_non_null(strstr(text, " 59:59 (A*25) 60:00 [V*2] 60:00 (A*25) 60:01 (A*25) "));
+    assert_non_null(strstr(text, " 99:59 (A*25) 100:00 [V*2] 100:00 (A*25) 100:01 (A*25) "));
+    check_layout(r, layout);
+    free(text);
+    lr_layout_free(layout);
+    recording_free(r);
+}
+
 static void test_a_start_inside_the_recording_keeps_its_stamps(void **state)
 {
     (void)state;
@@ -431,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_longer_sound_joins_the_last_second_or_gets_its_own),
         cmocka_unit_test(test_seconds_stand_before_the_next_frame_s_rounded_second),
         cmocka_unit_test(test_sound_alone_has_stamped_seconds),
+        cmocka_unit_test(test_sound_has_the_stamps_of_its_seconds_beyond_an_hour),
         cmocka_unit_test(test_a_start_inside_the_recording_keeps_its_stamps),
         cmocka_unit_test(test_windows_are_cut_before_a_stamp),
         cmocka_unit_test(test_windows_divide_frames_and_sound),
