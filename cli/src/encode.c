@@ -405,9 +405,10 @@ const cli_command cli_encode = {
             "input). A second recording of the same name becomes OUT/<file name>~2/.\n\nA finished set "
             "is skipped; one made from another recording, model or options is only replaced with "
             "--force; what is no embedding set never is. After an interrupt, a crash or a lost rank the same command goes "
-            "on within the recording, with any number of ranks. A recording that fails does not stop the others. "
-            "The vectors are the same to the last bit for any number of ranks and threads.\n\nUnder mpirun and srun the processes that were "
-            "started share each recording by MPI.",
+            "on within the recording, with any number of ranks. A recording that fails does not stop the others.\n\n"
+            "The vectors are the same to the last bit for any number of ranks and threads.\n\nUnder mpirun and "
+            "srun the processes that were started share the recordings by MPI (--groups). OUT/journal.jsonl tells what "
+            "happened to each.",
     .examples = "  longreel encode talk.mp4 -m embeddinggemma-2 -o out\n"
                 "  longreel encode @talks.txt -m embeddinggemma-2 -o out --ranks 4 --context 8192\n"
                 "  mpirun -n 16 longreel encode @talks.txt -m embeddinggemma-2 -o out\n"

@@ -31,8 +31,8 @@ lr_status cli_ranks_share_list(const cli_ranks *ranks, cli_recording **recording
 lr_status cli_ranks_group(cli_ranks *ranks, cli_encode_options *options, lr_error *err);
 /* The next place of a queue that all groups share; all ranks of a group get the same. */
 lr_status cli_ranks_take(cli_ranks *ranks, uint64_t *place, lr_error *err);
-/* Of several groups, once the queue is empty: sums [n] over the groups, and the groups' report texts (NULL: none) to rank 0's
- * sink. Only rank 0 speaks from then on. */
+/* Of several groups, once the queue is empty: sums [n] over the groups, and the groups' report texts (NULL: none)
+ * to rank 0's sink. Only rank 0 speaks from then on. */
 lr_status cli_ranks_collect(cli_ranks *ranks, uint64_t *sums, size_t n, const char *report,
                             lr_gather_sink sink, void *arg, lr_error *err);
 /* The last thing a command does: where a process was lost it ends the job and does not return. */
