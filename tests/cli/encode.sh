@@ -153,6 +153,8 @@ jq -es '.[-1] == {"event": "saved", "recording": "one/a.mp4", "set": "lines/a.mp
     fail "the end is not reported"
 check 1 "errors as JSON" "$LONGREEL" encode missing.mp4 -m "$model" -o lines --progress=json
 jq -es 'map(.event) | index("error")' "$err" >/dev/null || fail "errors are no JSON lines"
+check 0 "segments with gaps between them" "$LONGREEL" encode b.mp4 -m "$model" -o gaps --segment 0.5
+says "belongs to no segment (--hop 0.5: all does)"
 check 0 "no progress without a terminal" "$LONGREEL" encode one/a.mp4 -m "$model" -o quiet
 [ ! -s "$err" ] || fail "messages without a cause: $(cat "$err")"
 finish
