@@ -18,6 +18,8 @@
 #define FRAME_THREAD_SHARE 0.9
 /* Chunks a worker, so that all end at about the same time. */
 #define CHUNKS_OF_A_WORKER 8
+/* Of a chunk of several pieces: what waits must not grow with the recording. */
+#define MOST_POINTS 8
 
 /* Grid points in a row whose decoding begins at one entry. */
 typedef struct piece {
@@ -169,6 +171,7 @@ static lr_status cut(lri_plan *plan, const pieces *all, size_t most, lr_error *e
     lri_way *way = &plan->way;
     double share = all->cost / (way->workers * CHUNKS_OF_A_WORKER), cost = 0;
     int64_t points = (int64_t)most / (way->workers + 1), longest = 1;
+    if (points > MOST_POINTS) points = MOST_POINTS;
     for (size_t i = 0; i < all->count; i++) {
         int64_t next = i + 1 < all->count ? all->list[i + 1].first : all->end;
         int64_t so_far = all->list[i].first - plan->cuts[plan->n_chunks - (plan->n_chunks > 0)];

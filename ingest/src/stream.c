@@ -111,8 +111,9 @@ static lr_status look_for_errors(lri_stream *stream, lr_error *err)
     decoder->faults = 0;
     atomic_store(&decoder->watch.errors, 0);
     size_t first = first_under_way(stream);
+    /* The segment of one that is astray is another, which only those need to know that show it. */
     for (size_t i = first; i < decoder->next; i++)
-        LR_TRY(examine(stream, i, err));
+        LR_TRY(examine(stream, lri_is_astray(video, i) ? lri_last_entry(video, i) : i, err));
 done:
     return st;
 }

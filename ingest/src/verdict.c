@@ -123,6 +123,11 @@ static size_t segment_end(const lri_video_index *video, size_t entry)
     return next == video->n_packets ? next : lri_leading_end(video, next);
 }
 
+bool lri_is_astray(const lri_video_index *video, size_t ordinal)
+{
+    return ordinal >= segment_end(video, lri_entry_of(video, ordinal));
+}
+
 /* ------------------------------------------------------------------ examination */
 
 /* Takes what the codec has ready of the ordinals [first, end): which came, and which are wrong. */

@@ -31,6 +31,8 @@ void lri_verdicts_init(lri_verdicts *verdicts, const lr_recording *recording);
 void lri_verdicts_free(lri_verdicts *verdicts);
 /* Examines the segment of a picture, unless that is done. */
 lr_status lri_verdicts_examine(lri_verdicts *verdicts, size_t ordinal, lr_error *err);
+/* Whether a picture lies in the file behind the segment where its decoding begins: time stamps can be that wrong. */
+bool lri_is_astray(const lri_video_index *video, size_t ordinal);
 /* The flags of a picture; 0 where its segment has not been examined. */
 unsigned lri_verdicts_of(const lri_verdicts *verdicts, size_t ordinal);
 /* lri_decoder.avoid; its argument is the verdicts. */
