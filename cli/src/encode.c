@@ -38,6 +38,7 @@ typedef struct batch {
     encode_options *options;
     cli_ranks ranks;
     lr_model *model;
+    lr_speed speed; /* measured once */
     cli_recording *recordings;
     size_t count;
     size_t *order; /* [count]: which recording is the n-th to be taken */
@@ -237,6 +238,7 @@ static void encode_one(batch *b, size_t i) {
     options.progress = show_progress;
     options.progress_arg = b;
     options.cancel = cli_cancel();
+    options.speed = &b->speed;
     cli_screen_recording(r->path, i + 1, b->count);
     cli_journal_note(&b->journal, r, "begun", NULL, NULL);
     lr_status st = lr_encode_recording(b->model, r->path, r->set, &options, &result, &err);

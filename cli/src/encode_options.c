@@ -61,6 +61,21 @@ static lr_status take_groups(void *options, const char *value, lr_error *err) {
     return LR_OK;
 }
 
+static lr_status take_memory(void *options, const char *value, lr_error *err) {
+    static const char units[] = "KMGT";
+    cli_encode_options *o = options;
+    char *end = NULL;
+    double bytes = strtod(value, &end);
+    const char *unit = end != value && *end ? strchr(units, *end) : NULL;
+    for (int i = unit ? (int)(unit - units) : -1; i >= 0; i--) bytes *= 1000;
+    if (unit) end++;
+    if (end == value || *end || !(bytes >= 1) || bytes >= 9e18 || *value == '-' || *value == ' ') {
+        return lr_fail(err, LR_E_USAGE, "'%s' is no size, like 800M or 16G", value);
+    }
+    o->encode.memory = (size_t)bytes;
+    return LR_OK;
+}
+
 static lr_status take_save(void *options, const char *value, lr_error *err) {
     cli_encode_options *o = options;
     if (strcmp(value, "tokens") == 0) {
@@ -123,6 +138,8 @@ const cli_option cli_encode_table[] = {
     {CLI_CALL, "groups", 0, "auto|G", "split the processes that a launcher started in G groups that encode "
      "recordings in parallel, the longest first; auto (default): as many as are fastest by prediction",
      .call = take_groups},
+    {CLI_CALL, "memory", 0, "SIZE", "bytes that may be used, with K, M, G or T (default: what is free, also in the "
+     "control group): what needs more is refused", .call = take_memory},
     {CLI_CALL, "save", 0, "tokens|stages", "save the hidden state of every token too (tokens.safetensors), "
      "or all intermediate results of a short input (stages/); may be given twice", .call = take_save},
     {0},

@@ -221,12 +221,15 @@ static lr_status count_memory(forward *f, lr_comm *comm, size_t *bytes, lr_error
     return LR_OK;
 }
 
-lr_status lr_backbone_memory(const lr_model *model, const lr_partition *partition, int rank,
+lr_status lr_backbone_memory(const lr_model *model, const lr_backbone_run *planned, int rank,
                              size_t threads, size_t *bytes, lr_error *err)
 {
-    /* Ranks that share no memory need receive buffers: the larger case. */
-    lr_comm apart = {.rank = rank, .size = partition->n_ranks};
-    lr_backbone_run run = {.partition = partition};
+    const lr_partition *partition = planned->partition;
+    /* Ranks that share no memory need receive buffers. */
+    lr_comm apart = {.rank = rank, .size = partition->n_ranks,
+                     .shares_memory = planned->comm && planned->comm->shares_memory};
+    lr_backbone_run run = {
+        .partition = partition, .schedule = planned->schedule, .node_ranks = planned->node_ranks};
     forward f = {.backbone = &model->backbone, .kernels = model->kernels, .run = &run};
     place(&f, partition, rank, threads);
     return count_memory(&f, &apart, bytes, err);

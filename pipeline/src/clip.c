@@ -10,11 +10,10 @@ typedef struct clip_sums {
 
 static lr_status refuse_what_does_not_fit(const lr_job *job, lr_error *err) {
     lr_plan plan;
-    double total;
-    lr_status st = lr_plan_of_job(job, &plan, &total, err);
+    lr_status st = lr_plan_of_job(job, &plan, err);
     if (st != LR_OK || plan.fits) return st;
     return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.1f GB and %.1f GB are free: use a shorter clip or a "
-                   "smaller --fps", (unsigned long long)plan.tokens, total / 1e9,
+                   "smaller --fps", (unsigned long long)plan.tokens, (double)plan.bytes_total / 1e9,
                    (double)plan.bytes_available / 1e9);
 }
 

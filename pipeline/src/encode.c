@@ -6,9 +6,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <longreel/predict.h>
 
 #include "job.h"
 
@@ -252,22 +253,34 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-static lr_status refuse_what_does_not_fit(const lr_job *job, lr_error *err) {
-    lr_plan plan;
-    double total;
-    lr_status st = lr_plan_of_job(job, &plan, &total, err);
-    if (st != LR_OK || plan.fits) return st;
+/* Timing costs as much as a few pictures and some hundred tokens: only where that is a fiftieth of the work. */
+static lr_status predict_time(lr_job *job, const lr_plan *plan, lr_error *err) {
+    lr_speed *speed = job->options->speed;
     const lr_model_info *info = lr_model_info_of(job->model);
-    return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.1f GB and %.1f GB are free: use "
-                   "--context %llu (windows), a smaller %s--fps, or --start and --end "
-                   "for a part", (unsigned long long)plan.tokens, total / 1e9,
-                   (double)plan.bytes_available / 1e9, (unsigned long long)info->trained_context,
-                   info->n_budgets > 1 ? "--soft-tokens or " : "");
+    job->predicted_seconds = -1;
+    if (!speed || (job->comm && job->comm->rank != 0)) return LR_OK;
+    if (speed->token <= 0) {
+        double timing = 4 * info->picture_macs * job->options->soft_tokens + 200 * info->sound_macs +
+                        3 * lr_backbone_flop(job->model, 1024) / 2;
+        if (towers_weight(job) + backbone_weight(job) < 50 * timing) return LR_OK;
+        lr_status st = lr_speed_measure(job->model, job->options, speed, err);
+        if (st != LR_OK) return st;
+    }
+    job->predicted_seconds = lr_speed_predict(job->model, speed, plan, job->options);
+    return LR_OK;
+}
+
+static lr_status plan_run(lr_job *job, lr_error *err) {
+    lr_plan plan;
+    size_t processes = job->comm && job->options->node_ranks > 0 ? (size_t)job->options->node_ranks : 1;
+    lr_status st = lr_plan_refuse(job, &plan, err);
+    if (st != LR_OK) return st;
+    job->predicted_bytes = plan.bytes_resident + plan.bytes_total / processes;
+    return predict_time(job, &plan, err);
 }
 
 static void fill_result(lr_job *job) {
     lr_encode_result *r = job->result;
-    struct rusage usage;
     r->tokens = job->layout->n_tokens;
     r->frames = job->layout->n_frames;
     r->sound_tokens = job->layout->n_sound_tokens;
@@ -279,9 +292,9 @@ static void fill_result(lr_job *job) {
         r->reused.frames += r->work[i].reused.frames;
         r->reused.sound_tokens += r->work[i].reused.sound_tokens;
     }
-    if (getrusage(RUSAGE_SELF, &usage) == 0 && (size_t)usage.ru_maxrss * 1024 > r->peak_bytes) {
-        r->peak_bytes = (size_t)usage.ru_maxrss * 1024;
-    }
+    if (lr_memory_peak() > r->peak_bytes) r->peak_bytes = lr_memory_peak();
+    r->predicted_bytes = job->predicted_bytes;
+    r->predicted_seconds = job->predicted_seconds;
     r->seconds = lr_seconds_since(&job->meter.begin);
 }
 
@@ -342,7 +355,8 @@ static lr_status commit(lr_job *job, const char *set_path, const char *manifest,
 static lr_status run_job(lr_job *job, const char *set_path, lr_error *err) {
     lr_status st = LR_OK;
     char *manifest = NULL;
-    LR_TRY(refuse_what_does_not_fit(job, err));
+    LR_TRY(plan_run(job, err));
+    lr_memory_forget_peak();
     if (lr_job_writes(job)) LR_TRY(lr_set_create(&job->writer, set_path, job->options->force, err));
     LR_TRY(lr_stored_open(job, set_path, err));
     if (job->options->save_stages) LR_TRY(lr_stage_store_create(&job->stages, err));

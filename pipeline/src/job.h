@@ -103,6 +103,8 @@ typedef struct lr_job {
     lr_damage *damage;      /* met while decoding, by all ranks */
     size_t n_damage, damage_capacity;
 
+    size_t predicted_bytes; /* of this process, at most */
+    double predicted_seconds; /* of towers and backbone; negative: not predicted */
     double seconds_index, seconds_towers, seconds_backbone, seconds_write; /* rank 0's */
 } lr_job;
 
@@ -123,11 +125,18 @@ lr_status lr_ranks_collect(lr_job *job, lr_error *err);
 lr_status lr_job_schedule(const lr_job *job, uint64_t n_tokens, lr_schedule *out, lr_error *err);
 const char *lr_schedule_name(lr_schedule schedule);
 
+/* memory.c; 0: not known */
+/* Free on this machine and in this process's control groups. */
+size_t lr_memory_available(void);
+size_t lr_memory_resident(void);
+/* The most that was resident since the process began, or the last call of forget. */
+size_t lr_memory_peak(void);
+void lr_memory_forget_peak(void);
+
 /* options.c */
 int lr_processors(void);
 /* For one of so many processes on this machine. */
 int lr_process_threads(int processes);
-size_t lr_memory_available(void);
 double lr_seconds_since(const struct timespec *begin);
 /* Puts "<path>: " before a recorded text, unless it begins with the path. */
 void lr_error_about(lr_error *err, const char *path);
@@ -273,8 +282,9 @@ lr_status lr_tokens_open(lr_saved_tokens *out, const char *path, lr_error *err);
 void lr_tokens_close(lr_saved_tokens *tokens);
 
 /* plan.c */
-/* *total: bytes of all ranks of this machine together. */
-lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, double *total, lr_error *err);
+lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, lr_error *err);
+/* LR_E_USAGE names what would fit instead, where the plan does not. */
+lr_status lr_plan_refuse(const lr_job *job, lr_plan *plan, lr_error *err);
 
 /* manifest.c */
 /* `root` may be NULL: out of memory. Freed by lr_free. */

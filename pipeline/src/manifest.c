@@ -267,7 +267,7 @@ lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
     const lr_encode_result *r = job->result;
     json_t *root = json_pack(
         "{s:s, s:s, s:{s:o, s:s, s:s, s:I, s:o}, s:{s:o, s:I, s:s, s:f}, s:o, s:o, s:I, s:{s:I, s:I, s:I}, "
-        "s:o, s:o, s:{s:f, s:f, s:f, s:f}, s:{s:I}}",
+        "s:o, s:o, s:{s:f, s:f, s:f, s:f, s:o}, s:{s:I, s:I}}",
         "format", LR_SET_FORMAT, "key", job->key,
         "model", "name", text_json(info->name), "family", info->family, "hash", job->model_hash, "dim",
         (json_int_t)info->dim, "dims", dims_json(info),
@@ -279,8 +279,9 @@ lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
         (json_int_t)r->sound_tokens,
         "damage", damage_json(job), "warnings", warnings_json(job),
         "timings", "index", job->seconds_index, "towers", job->seconds_towers, "backbone",
-        job->seconds_backbone, "write", job->seconds_write,
-        "memory", "peak_bytes", (json_int_t)r->peak_bytes);
+        job->seconds_backbone, "write", job->seconds_write, "predicted",
+        r->predicted_seconds >= 0 ? json_real(r->predicted_seconds) : json_null(),
+        "memory", "peak_bytes", (json_int_t)r->peak_bytes, "predicted_bytes", (json_int_t)r->predicted_bytes);
     lr_status st = root && !add_sizes(root, &line->video)
                        ? lr_fail(err, LR_E_NOMEM, "out of memory: the manifest")
                        : lr_json_text(root, JSON_INDENT(2), json, err);

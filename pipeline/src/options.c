@@ -26,19 +26,6 @@ int lr_process_threads(int processes) {
     return mine < each ? mine : each;
 }
 
-/* MemAvailable of /proc/meminfo in bytes; 0 when it cannot be read. */
-size_t lr_memory_available(void) {
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file) return 0;
-    char line[128];
-    unsigned long long kib = 0;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-    }
-    fclose(file);
-    return (size_t)kib * 1024;
-}
-
 double lr_seconds_since(const struct timespec *begin) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

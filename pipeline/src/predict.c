@@ -106,6 +106,35 @@ double lr_speed_predict(const lr_model *model, const lr_speed *speed, const lr_p
         windows = (double)((plan->tokens - 1) / options->context + 1);
     }
     double attention = windows * attention_flop(model, tokens / windows);
-    return (double)plan->frames * speed->picture + (double)plan->sound_tokens * speed->sound_token +
-           tokens * speed->token + (speed->attention > 0 ? attention / speed->attention : 0);
+    double seconds = (double)plan->frames * speed->picture + (double)plan->sound_tokens * speed->sound_token +
+                     tokens * speed->token + (speed->attention > 0 ? attention / speed->attention : 0);
+    return plan->n_shapes > 0 ? seconds * plan->shapes[0].imbalance : seconds;
+}
+
+/* Each group has its share of the machine. Recordings go to the group that is free first, the longest first. */
+lr_status lr_speed_groups(const double *seconds, const lr_plan *plans, size_t count, size_t shape, double *out,
+                          lr_error *err) {
+    int groups = plans[0].shapes[shape].groups;
+    double *busy = NULL;
+    bool *done = NULL;
+    lr_status st = LR_OK;
+    *out = 0;
+    LR_TRY(LR_NEW(&busy, (size_t)groups, "groups", err));
+    LR_TRY(LR_NEW(&done, count, "recordings", err));
+    for (size_t n = 0; n < count; n++) {
+        size_t longest = count;
+        int first = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (!done[i] && (longest == count || seconds[i] > seconds[longest])) longest = i;
+        }
+        for (int g = 1; g < groups; g++) first = busy[g] < busy[first] ? g : first;
+        const lr_plan *plan = &plans[longest];
+        busy[first] += seconds[longest] / plan->shapes[0].imbalance * plan->shapes[shape].imbalance * groups;
+        done[longest] = true;
+        if (busy[first] > *out) *out = busy[first];
+    }
+done:
+    lr_free(done);
+    lr_free(busy);
+    return st;
 }

@@ -1,7 +1,6 @@
 /* Ranks that are processes: what they compare before they begin, hand each other and bring together. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "job.h"
 
@@ -116,9 +115,8 @@ done:
 lr_status lr_ranks_collect(lr_job *job, lr_error *err) {
     lr_status st = LR_OK;
     lr_comm *comm = job->comm;
-    struct rusage usage;
     account *all = NULL, mine = {.work = job->result->work[comm->rank], .n_damage = job->n_damage};
-    if (getrusage(RUSAGE_SELF, &usage) == 0) mine.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    mine.peak_bytes = lr_memory_peak();
     LR_TRY(LR_NEW(&all, (size_t)comm->size, "the accounts of the ranks", err));
     LR_TRY(lr_comm_all_gather(comm, &mine, sizeof mine, all, err));
     for (int r = 0; r < comm->size; r++) {

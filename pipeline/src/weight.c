@@ -37,7 +37,8 @@ lr_status lr_guess_fits(const lr_model *model, const lr_encode_options *o, doubl
     size_t bytes = 0, available = lr_memory_available();
     double one = o->context && tokens > (double)o->context ? (double)o->context : tokens;
     lr_status st = lr_partition_create(&parts, one < 1 ? 1 : (uint64_t)one, o->chunk, ranks, err);
-    if (st == LR_OK) st = lr_backbone_memory(model, &parts, 0, o->threads > 0 ? (size_t)o->threads : 1, &bytes, err);
+    const lr_backbone_run run = {.partition = &parts, .schedule = o->schedule, .node_ranks = o->ring_node};
+    if (st == LR_OK) st = lr_backbone_memory(model, &run, 0, o->threads > 0 ? (size_t)o->threads : 1, &bytes, err);
     if (st == LR_OK) bytes += lr_partition_end_token(&parts, 0) * lr_model_info_of(model)->hidden * sizeof(float);
     *fits = available == 0 || (double)bytes * here <= SHARE_OF_MEMORY * (double)available;
     lr_partition_free(&parts);

@@ -343,7 +343,7 @@ static void test_each_rank_does_its_share_and_sends_what_the_formula_says(void *
             assert_int_equal(stats[r].ring.bytes_sent, expected.bytes_sent);
             assert_int_equal(stats[r].ring.chunks_passed, expected.chunks_passed);
             size_t planned = 0;
-            lrt_assert_ok(lr_backbone_memory(model, &partition, r, 2, &planned, &err), &err);
+            lrt_assert_ok(lr_backbone_memory(model, &(lr_backbone_run){.partition = &partition}, r, 2, &planned, &err), &err);
             assert_true(stats[r].arena_bytes <= planned);
         }
         lr_partition_free(&partition);
@@ -368,7 +368,7 @@ static void test_memory_is_linear_and_as_planned(void **state)
             lr_partition partition;
             const uint64_t n = i == 0 ? 65536 : 262144;
             lrt_assert_ok(lr_partition_create(&partition, n, 1024, ranks, &err), &err);
-            lrt_assert_ok(lr_backbone_memory(model, &partition, 0, 2, &bytes[i], &err), &err);
+            lrt_assert_ok(lr_backbone_memory(model, &(lr_backbone_run){.partition = &partition}, 0, 2, &bytes[i], &err), &err);
             lr_partition_free(&partition);
         }
         double share = (double)(bytes[1] - bytes[0]) / ((262144 - 65536) / (double)ranks);

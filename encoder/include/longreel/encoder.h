@@ -182,8 +182,9 @@ typedef struct lr_backbone_run {
  * rank, 26 on a ring, for the published shape, x included). */
 lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run, float *x,
                               lr_backbone_stats *stats, lr_error *err);
-/* Work memory that a forward pass takes on `rank`, x excluded; for plans. */
-lr_status lr_backbone_memory(const lr_model *model, const lr_partition *partition, int rank,
+/* Work memory that a forward pass takes on `rank`, x excluded; for plans. Of `run` partition, schedule and
+ * node_ranks count, and of comm (may be NULL) whether it shares memory. */
+lr_status lr_backbone_memory(const lr_model *model, const lr_backbone_run *run, int rank,
                              size_t threads, size_t *bytes, lr_error *err);
 
 /* Shape of the layers that see the whole sequence; false where there is none. */

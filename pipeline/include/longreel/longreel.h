@@ -55,6 +55,9 @@ typedef struct lr_encode_options {
     bool keep_unfinished;   /* what is done of a set goes to OUT/.partial/ (longreel/partial.h) until the set is
                                finished, and what another run left there is taken over. Not with save_stages */
     bool keep_layers;       /* with it: the hidden state after each layer that sees the whole sequence, too */
+    size_t memory;          /* bytes that the processes on this machine may have; 0: what is free */
+    struct lr_speed *speed; /* longreel/predict.h; NULL: times are not predicted. All zero: measured at the first
+                               recording that is long enough for it not to count */
     double peer_timeout;
     lr_progress_callback progress; /* one call at a time, from any thread */
     void *progress_arg;
@@ -71,7 +74,9 @@ typedef struct lr_encode_result {
     uint64_t tokens, frames, sound_tokens, segments;
     size_t n_warnings;
     double seconds;
-    size_t peak_bytes;
+    size_t peak_bytes;      /* of a process, while this recording was encoded */
+    size_t predicted_bytes;
+    double predicted_seconds; /* of towers and backbone; negative: not predicted */
     double duration; /* seconds of the recording that were encoded */
     int ranks;
     lr_schedule schedule; /* of the last window */
@@ -133,9 +138,17 @@ lr_status lr_query(lr_model *model, lr_set *const *sets, size_t n_sets, const lr
 /* Tokens and memory before a run. */
 typedef struct lr_plan {
     uint64_t tokens, frames, sound_tokens;
-    size_t bytes_per_rank;
+    size_t bytes_per_rank;  /* the most of a rank, beside what is resident already */
     bool fits;
-    size_t bytes_available;
+    size_t bytes_available; /* for the work of this machine's ranks; 0: not known */
+    size_t bytes_total;     /* of this machine's ranks together */
+    size_t bytes_resident;  /* of this process already: program and model */
+    struct lr_plan_shape {  /* local ranks split in so many groups, each with a recording: 1, 2, 4, ... */
+        int groups;
+        size_t bytes_total; /* of all groups */
+        double imbalance;   /* the longest rank's tokens over the mean */
+    } shapes[8];
+    size_t n_shapes;
 } lr_plan;
 lr_status lr_plan_recording(lr_model *model, const char *recording, const lr_encode_options *options,
                             lr_plan *plan, lr_error *err);

@@ -24,6 +24,11 @@ lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr
 double lr_speed_predict(const lr_model *model, const lr_speed *speed, const lr_plan *plan,
                         const lr_encode_options *options);
 
+/* Seconds until all recordings are through when the ranks are split as plans[i].shapes[shape] says; seconds[i]
+ * as lr_speed_predict gave them. */
+lr_status lr_speed_groups(const double *seconds, const lr_plan *plans, size_t count, size_t shape, double *out,
+                          lr_error *err);
+
 /* Of a recording of which only the head is known: how a batch is best shared. */
 typedef struct lr_guess {
     double tokens, work; /* work: multiply-adds */
