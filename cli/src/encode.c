@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <longreel/predict.h>
+
 #include "journal.h"
 #include "ranks.h"
 #include "shape.h"
