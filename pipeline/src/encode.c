@@ -256,6 +256,7 @@ done:
 /* Timing costs as much as a few pictures and some hundred tokens: only where that is a fiftieth of the work. */
 static lr_status predict_time(lr_job *job, const lr_plan *plan, lr_error *err) {
     lr_speed *speed = job->options->speed;
+    lr_encode_options here = *job->options; /* this machine's ranks, as local ones */
     const lr_model_info *info = lr_model_info_of(job->model);
     job->predicted_seconds = -1;
     if (!speed || (job->comm && job->comm->rank != 0)) return LR_OK;
@@ -263,10 +264,17 @@ static lr_status predict_time(lr_job *job, const lr_plan *plan, lr_error *err) {
         double timing = 4 * info->picture_macs * job->options->soft_tokens + 200 * info->sound_macs +
                         3 * lr_backbone_flop(job->model, 1024) / 2;
         if (towers_weight(job) + backbone_weight(job) < 50 * timing) return LR_OK;
-        lr_status st = lr_speed_measure(job->model, job->options, speed, err);
+        here.comm = NULL;
+        here.save_stages = false;
+        if (job->comm && here.node_ranks > 0) here.ranks = here.node_ranks;
+        if (here.ranks > LR_LOCAL_MAX) return LR_OK;
+        lr_status st = lr_speed_measure(job->model, &here, speed, err);
         if (st != LR_OK) return st;
     }
     job->predicted_seconds = lr_speed_predict(job->model, speed, plan, job->options);
+    if (job->comm && job->options->node_ranks > 0) { /* as many machines */
+        job->predicted_seconds *= (double)job->options->node_ranks / job->ranks;
+    }
     return LR_OK;
 }
 
