@@ -290,6 +290,8 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     LR_TRY(read_packets(recording, source, err));
     recording->astray = lri_source_lost(source, -1);
     recording->lost_end = video->n_packets > 0 && lri_source_lost(source, video->last_place);
+    if (video->n_packets > 0 && strncmp(format->iformat->name, "matroska", 8) == 0)
+        LR_TRY(lri_video_drop_strays(video, err));
     if (video->n_packets > 0)
         LR_TRY(lri_video_order(recording, format->streams[video->stream], err));
     confirm_lost(video);

@@ -155,6 +155,8 @@ lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
 void lri_video_index_free(lri_video_index *video);
 /* order.c: pts for packets without, the constant rate, the sorted list of shown pictures. */
 lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
+/* strays.c: pictures whose stamps cannot be right are not shown. */
+lr_status lri_video_drop_strays(lri_video_index *video, lr_error *err);
 /* recount.c: adds to a packet's stamps what was lost before it, *missing of them so far. True where it is more
  * than before. */
 bool lri_recount(const AVInputFormat *format, AVStream *stream, AVPacket *packet, int64_t *missing);

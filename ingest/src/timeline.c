@@ -408,9 +408,13 @@ static int64_t end_of_hole(const lri_video_index *video, size_t n, int64_t start
 {
     enum { NEAR = 32 };
     int64_t end = INT64_MAX, later = INT64_MAX;
-    for (size_t i = n + 1; i < video->n_packets && i <= n + NEAR; i++) {
+    size_t limit = n + NEAR;
+    for (size_t i = n + 1; i < video->n_packets && i <= limit; i++) {
         const lri_packet *packet = &video->packets[i];
-        if (!(packet->flags & LRI_SHOWN)) continue;
+        if (!(packet->flags & LRI_SHOWN)) {
+            limit++;
+            continue;
+        }
         if (packet->pts < end) end = packet->pts;
         if (packet->pts > start && packet->pts < later) later = packet->pts;
     }

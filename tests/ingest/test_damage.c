@@ -42,6 +42,15 @@ static const lrm_film film = {.encoder = "libx264",
                               .step = 1,
                               .options = "preset=veryfast;crf=12;x264-params=keyint=25:min-keyint=25:scenecut=0"};
 
+static void draw_number(AVFrame *frame, int n)
+{
+    for (int plane = 0; plane < 3; plane++)
+        for (int y = 0; y < frame->height >> (plane > 0); y++)
+            for (int x = 0; x < frame->width >> (plane > 0); x++)
+                frame->data[plane][y * frame->linesize[plane] + x] =
+                    (uint8_t)(plane ? 128 : 20 + n / 2 + (x / 8 + n) % 8);
+}
+
 /* Inverts 60 bytes spread over the picture packets of seconds [from, to). */
 static void invert_bytes(const char *path, double from, double to)
 {
@@ -113,6 +122,75 @@ static void test_a_damaged_second_is_named_and_the_rest_is_right(void **state)
     check_bad_second("mp4");
     check_bad_second("matroska");
     check_bad_second("mpegts");
+}
+
+/* ------------------------------------------------------------------ wrong times */
+
+/* The n-th cluster of a Matroska file, from 0: its time, of two bytes, in milliseconds. */
+static uint8_t *cluster_time(uint8_t *file, size_t bytes, int n)
+{
+    uint8_t *at = file, *end = file + bytes;
+    for (int i = 0; i <= n; i++) {
+        at = memmem(at, (size_t)(end - at), "\x1F\x43\xB6\x75", 4);
+        assert_non_null(at);
+        at += 4;
+    }
+    at = memmem(at, (size_t)(end - at), "\xE7\x82", 2);
+    assert_non_null(at);
+    return at + 2;
+}
+
+static void check_wrong_time(uint8_t high, uint8_t low)
+{
+    lrm_film long_film = film;
+    char *path = lrt_path(dir, "wrong-time.mkv");
+    lrm_reading healthy, damaged;
+    lrt_random random;
+    size_t bytes;
+    long_film.frames = 400;
+    long_film.luma = 20;
+    long_film.plain = true;
+    long_film.step = 0;
+    long_film.draw = draw_number;
+    lrt_random_init(&random, 6);
+    lrm_record(path, "matroska", &long_film, NULL);
+    lr_ingest_options options = at_fps(5, 2, true);
+    lr_recording *recording = lrm_open(path, &options);
+    lrm_read_frames(recording, 0, 80, &healthy);
+    lr_recording_close(recording);
+    uint8_t *file = lrt_slurp(path, &bytes), *time = cluster_time(file, bytes, 1);
+    double from = (time[0] << 8 | time[1]) / 1000.0;
+    uint8_t *after = cluster_time(file, bytes, 2);
+    double next = (after[0] << 8 | after[1]) / 1000.0;
+    time[0] = high;
+    time[1] = low;
+    lrt_write(path, file, bytes);
+    free(file);
+    recording = lrm_open(path, &options);
+    const lr_timeline *t = lr_recording_timeline(recording);
+    assert_int_equal(t->video.n_frames, 80);
+    assert_int_equal(t->n_damage, 1);
+    /* The last picture before counts as hit, and pictures are out of order. */
+    assert_true(lr_time_seconds(t->damage[0].start) >= from - 0.2);
+    assert_true(lr_time_seconds(t->damage[0].end) <= next + 0.01);
+    lrm_read_frames(recording, 0, 80, &damaged);
+    for (int k = 0; k < 80; k++) {
+        bool outside = k / 5.0 < from - 0.2 || k / 5.0 >= next;
+        if (outside && healthy.hash[k] != damaged.hash[k]) fail_msg("frame %d is healthy but not right", k);
+    }
+    lr_recording_close(recording);
+    assert_true(lrm_readers_agree(path, &random, "a wrong time"));
+    lrm_free_reading(&healthy);
+    lrm_free_reading(&damaged);
+    free(path);
+}
+
+static void test_pictures_of_a_wrong_time_are_not_shown_in_the_place_of_others(void **state)
+{
+    (void)state;
+    check_wrong_time(0, 7);
+    check_wrong_time(0xF0, 0);
+    check_wrong_time(0x05, 0);
 }
 
 /* ------------------------------------------------------------------ cut off */
@@ -298,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_damaged_second_is_named_and_the_rest_is_right),
+        cmocka_unit_test(test_pictures_of_a_wrong_time_are_not_shown_in_the_place_of_others),
         cmocka_unit_test(test_a_cut_file_gives_what_it_holds),
         cmocka_unit_test(test_damaged_sound_moves_nothing),
         cmocka_unit_test(test_any_damage_ends_and_all_readers_agree),
