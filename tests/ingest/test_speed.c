@@ -373,9 +373,43 @@ static void test_a_slow_consumer_holds_few_pictures_of_4k(void **state)
     free(path);
 }
 
+/* Whichever thread it hits. */
+static void test_each_failed_allocation_ends_in_an_error_and_leaks_nothing(void **state)
+{
+    (void)state;
+    char *path = lrt_path(dir, "allocations.mp4");
+    lrm_film film = small;
+    film.gop = 10;
+    film.frames = 60;
+    lrm_record(path, "mp4", &film, NULL);
+    lr_recording *recording = open_at(path, 5, 1, 3);
+    size_t before = lr_alloc_live();
+    bool failed = true;
+    for (uint64_t k = 1; failed; k++) {
+        lr_error err = {0};
+        lr_frame_reader *reader = NULL;
+        lr_frame frame;
+        bool got = true;
+        uint64_t failures = lr_alloc_failures();
+        lr_alloc_fail_at(k);
+        lr_status st = lr_frame_reader_open(&reader, recording, 0, 12, &err);
+        while (st == LR_OK && got) st = lr_frame_reader_next(reader, &frame, &got, &err);
+        lr_frame_reader_close(reader);
+        lr_alloc_fail_at(0);
+        failed = lr_alloc_failures() > failures;
+        if (st != LR_OK) assert_int_equal(st, LR_E_NOMEM);
+        if (!failed) assert_int_equal(st, LR_OK);
+        assert_int_equal(lr_alloc_live(), before);
+        assert_in_range(k, 1, 2000);
+    }
+    lr_recording_close(recording);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_failed_allocation_ends_in_an_error_and_leaks_nothing),
         cmocka_unit_test(test_every_way_gives_the_same_pictures),
         cmocka_unit_test(test_every_way_agrees_about_damage),
         cmocka_unit_test(test_of_key_pictures_at_the_grid_points_nothing_else_is_decoded),
