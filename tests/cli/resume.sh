@@ -22,24 +22,52 @@ until_stored() {
     local i
     for ((i = 0; i < 3000; i++)); do
         compgen -G "out/.partial/*/$1*" >/dev/null && return 0
-        kill -0 "$job" 2>/dev/null || break
+        kill -0 "$job" 2>/dev/null || return 1
         sleep 0.02
     done
-    fail "the run stored no $1; $(tail -n 2 "$err")"
     return 1
 }
 
-# end SIGNAL: ends the run, and notes in $stored what it left.
-end() {
-    kill -s "$1" "$job" 2>/dev/null
-    wait "$job" 2>/dev/null
-    ended=$?
-    absent out/talk.mp4
-    "$LONGREEL" status out --json >state
-    stored=$(jq -c '.sets[0].stored' state)
-    checks=$((checks + 1))
-    jq -e '.sets[0] | .state == "interrupted" and (.path == "out/talk.mp4")' state >/dev/null ||
-        fail "status after SIG$1: $(cat state)"
+# until_said TEXT: the same for what the run prints.
+until_said() {
+    local i
+    for ((i = 0; i < 3000; i++)); do
+        grep -qF "$1" "$err" 2>/dev/null && return 0
+        kill -0 "$job" 2>/dev/null || return 1
+        sleep 0.02
+    done
+    return 1
+}
+
+# stopped SIGNAL WHEN ARGUMENT...: a run that gets the signal once it has stored a slice of that name, or (WHEN
+# is "backbone") once its towers are through. $ended: its exit status; $stored: what it left. A busy machine may come too late for that: then once more.
+stopped() {
+    local signal=$1 when=$2 tries
+    shift 2
+    for ((tries = 0; tries < 5; tries++)); do
+        rm -rf out
+        start -o out "$@"
+        if [ "$when" = backbone ]; then
+            until_said '"stage":"backbone"'
+        else
+            until_stored "$when"
+        fi
+        kill -s STOP "$job" 2>/dev/null
+        "$LONGREEL" status out --json >under_way
+        kill -s "$signal" "$job" 2>/dev/null
+        kill -s CONT "$job" 2>/dev/null
+        wait "$job" 2>/dev/null
+        ended=$?
+        [ -e out/talk.mp4 ] && continue
+        "$LONGREEL" status out --json >state
+        stored=$(jq -c '.sets[0].stored' state)
+        checks=$((checks + 1))
+        jq -e '.sets[0] | .state == "interrupted" and (.path == "out/talk.mp4")' state >/dev/null ||
+            fail "status after SIG$signal: $(cat state)"
+        return 0
+    done
+    fail "five runs ended before they could be stopped at $when: $(tail -n 2 "$err")"
+    return 1
 }
 
 # again WHAT ARGUMENT...: the same work to its end: the bytes of an undisturbed run, and what was stored is not
@@ -65,18 +93,13 @@ again() {
 
 # ------------------------------------------------------------------ killed and stopped
 
-start -o out --threads 1
-until_stored frames-0-0-16-32 && end KILL
+stopped KILL frames-0-0-16-32 --threads 1
 again "killed among the pictures" --ranks 3 --threads 1
 jq -e '.run.reused.frames >= 32' out/talk.mp4/manifest.json >/dev/null || fail "the pictures were made again"
 
-rm -rf out
-start -o out --threads 1
-until_event '"stage":"backbone"' $job
-"$LONGREEL" status out --json >state
-jq -e '.sets[0] | .state == "under way" and .stored.frames[1] == 96' state >/dev/null ||
-    fail "not under way: $(cat state)"
-end KILL
+stopped KILL backbone --threads 1
+jq -e '.sets[0] | .state == "under way" and .stored.frames[1] == 96' under_way >/dev/null ||
+    fail "not under way: $(cat under_way)"
 checks=$((checks + 1))
 [ "$stored" = '{"frames":[96,96],"sound_tokens":[600,600],"layers":[0,6]}' ] || fail "stored after the towers: $stored"
 cp -a out killed
@@ -86,9 +109,7 @@ jq -e '[.run.work[] | .frames, .sound_tokens] == [0, 0]' out/talk.mp4/manifest.j
     fail "a tower ran again"
 
 for signal in TERM INT; do
-    rm -rf out
-    start -o out --threads 2 --progress=off
-    until_stored frames-0-0-0-16 && end $signal
+    stopped $signal frames-0-0-0-16 --threads 2 --progress=off
     checks=$((checks + 1))
     [ $ended -eq 3 ] || fail "SIG$signal: exit status $ended, not 3"
     says "run the same command again"
@@ -132,12 +153,14 @@ cp talk.mp4 damaged.mp4
 for at in 300 450 700; do spoil damaged.mp4 $(($(stat -c %s talk.mp4) * at / 1000)); done
 check 0 "a damaged recording" "$LONGREEL" encode damaged.mp4 "${options[@]}" -o whole --threads 1
 jq -e '.damage | length > 0' whole/damaged.mp4/manifest.json >/dev/null || fail "no damage to test with"
-rm -rf out
-rm -f "$err"
-"$LONGREEL" encode damaged.mp4 "${options[@]}" -o out --threads 1 --progress=json >"$out" 2>"$err" &
-job=$!
-until_event '"stage":"backbone"' $job && kill -s KILL $job
-wait $job 2>/dev/null
+for ((tries = 0; tries < 5; tries++)); do
+    rm -rf out "$err"
+    "$LONGREEL" encode damaged.mp4 "${options[@]}" -o out --threads 1 --progress=json >"$out" 2>"$err" &
+    job=$!
+    until_said '"stage":"backbone"' && kill -s KILL $job
+    wait $job 2>/dev/null
+    [ -e out/damaged.mp4 ] || break
+done
 cp -a out torn
 check 0 "damage that is stored" "$LONGREEL" encode damaged.mp4 "${options[@]}" -o out --threads 1
 same_set whole/damaged.mp4 out/damaged.mp4
@@ -150,10 +173,7 @@ jq -e '.run.reused.frames == 64' torn/damaged.mp4/manifest.json >/dev/null || fa
 
 windows=("${options[@]}" --context 2000 --chunk 256)
 check 0 "windows without a disturbance" "$LONGREEL" encode talk.mp4 "${windows[@]}" -o windows --threads 2
-rm -rf out
-start -o out --threads 1 --ranks 2 --context 2000 --chunk 256 --checkpoint-layers
-until_stored layer-2-5-0-256
-end KILL
+stopped KILL layer-2-5-0-256 --threads 1 --ranks 2 --context 2000 --chunk 256 --checkpoint-layers
 layers=$(jq '.layers[0]' <<<"$stored")
 [ "${layers:-0}" -ge 12 ] || fail "only $layers layers stored"
 cp -a out layered
