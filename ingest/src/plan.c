@@ -44,15 +44,17 @@ static void keep_shown(lri_plan *plan, const lri_video_index *video, size_t show
     plan->keep[ordinal / 8] = (uint8_t)(plan->keep[ordinal / 8] | 1u << ordinal % 8);
 }
 
-static lr_status mark_kept(lri_plan *plan, const lr_recording *recording, int64_t first, int64_t end,
-                           lr_error *err)
+/* Of all grid points, also for a reader of a few: what a codec makes of a damaged packet (a wrong number of a
+ * frame, say, of which it tells nobody) may change the pictures behind it. So all readers have to feed it, or
+ * none. */
+static lr_status mark_kept(lri_plan *plan, const lr_recording *recording, lr_error *err)
 {
     const lri_video_index *video = &recording->video;
     lr_status st = LR_NEW(&plan->keep, video->n_packets / 8 + 1, "the plan of decoding", err);
     if (st != LR_OK) return st;
     /* Fields are joined with the help of the pictures before and after. */
     bool neighbours = recording->timeline.video.interlaced;
-    for (int64_t k = first; k < end; k++) {
+    for (int64_t k = 0; k < recording->timeline.video.n_frames; k++) {
         size_t shown = lri_grid_shown(recording, k);
         keep_shown(plan, video, shown);
         if (neighbours && shown > 0) keep_shown(plan, video, shown - 1);
@@ -202,7 +204,7 @@ lr_status lri_plan_make(lri_plan *plan, const lr_recording *recording, int64_t f
     memset(plan, 0, sizeof *plan);
     if (wish) plan->way = *wish;
     if (recording->options.every_picture) plan->way.feeds_all = true;
-    if (!plan->way.feeds_all) LR_TRY(mark_kept(plan, recording, first, end, err));
+    if (!plan->way.feeds_all) LR_TRY(mark_kept(plan, recording, err));
     LR_TRY(find_pieces(plan, recording, first, end, &all, err));
     choose(&plan->way, recording, &all);
     LR_TRY(cut(plan, &all, most_waiting(recording), err));

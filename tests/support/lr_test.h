@@ -26,6 +26,8 @@ typedef struct lrt_random {
 
 uint64_t lrt_seed(void);
 void lrt_random_init(lrt_random *random, uint64_t stream);
+/* What LR_SEED=seed would give, whatever it is: for a case that was found. */
+void lrt_random_from(lrt_random *random, uint64_t seed, uint64_t stream);
 uint64_t lrt_next(lrt_random *random);
 /* Uniform in [0, n), n > 0. */
 uint64_t lrt_below(lrt_random *random, uint64_t n);

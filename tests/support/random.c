@@ -38,11 +38,16 @@ static uint64_t rotate_left(uint64_t x, int bits)
     return (x << bits) | (x >> (64 - bits));
 }
 
-void lrt_random_init(lrt_random *random, uint64_t stream)
+void lrt_random_from(lrt_random *random, uint64_t seed, uint64_t stream)
 {
-    uint64_t state = lrt_seed();
+    uint64_t state = seed;
     state = splitmix64(&state) ^ stream;
     for (size_t i = 0; i < 4; i++) random->state[i] = splitmix64(&state);
+}
+
+void lrt_random_init(lrt_random *random, uint64_t stream)
+{
+    lrt_random_from(random, lrt_seed(), stream);
 }
 
 /* Blackman, Vigna: Scrambled linear pseudorandom number generators (2021), xoshiro256**. */
