@@ -4,22 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 static lr_ingest_options at_fps(int64_t num, int threads, bool every_picture)
 {
     lr_ingest_options options = lr_ingest_defaults();
@@ -81,7 +65,7 @@ static void invert_bytes(const char *path, double from, double to)
 
 static void check_bad_second(const char *muxer)
 {
-    char *path = lrt_path(dir, "bad-second");
+    char *path = lrt_path(lrt_dir, "bad-second");
     lrt_random random;
     lrm_reading healthy, damaged;
     lrt_random_init(&random, 3);
@@ -143,7 +127,7 @@ static uint8_t *cluster_time(uint8_t *file, size_t bytes, int n)
 static void check_wrong_time(uint8_t high, uint8_t low)
 {
     lrm_film long_film = film;
-    char *path = lrt_path(dir, "wrong-time.mkv");
+    char *path = lrt_path(lrt_dir, "wrong-time.mkv");
     lrm_reading healthy, damaged;
     lrt_random random;
     size_t bytes;
@@ -198,7 +182,7 @@ static void test_pictures_of_a_wrong_time_are_not_shown_in_the_place_of_others(v
 static void check_cut(const char *muxer, int percent)
 {
     lrm_track track = {.encoder = "aac", .rate = 48000, .channels = 1, .ms = 6000};
-    char *path = lrt_path(dir, "cut");
+    char *path = lrt_path(lrt_dir, "cut");
     lrm_reading healthy, rest;
     size_t bytes, n_sound, n_rest;
     lrm_record(path, muxer, &film, &track);
@@ -248,7 +232,7 @@ static void test_a_cut_file_gives_what_it_holds(void **state)
 static void check_bad_sound(const char *encoder, const char *muxer)
 {
     lrm_track track = {.encoder = encoder, .rate = 48000, .channels = 1, .ms = 5000};
-    char *path = lrt_path(dir, "bad-sound");
+    char *path = lrt_path(lrt_dir, "bad-sound");
     size_t bytes, n_healthy, n_damaged;
     lrm_record(path, muxer, NULL, &track);
     lr_recording *recording = lrm_open(path, NULL);
@@ -349,7 +333,7 @@ static void test_any_damage_ends_and_all_readers_agree(void **state)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         lrm_film f = film;
         lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 2, .ms = 2000};
-        char *path = lrt_path(dir, "sweep");
+        char *path = lrt_path(lrt_dir, "sweep");
         f.encoder = shapes[s].encoder;
         f.options = shapes[s].options;
         f.format = shapes[s].format;
@@ -381,5 +365,5 @@ int main(void)
         cmocka_unit_test(test_damaged_sound_moves_nothing),
         cmocka_unit_test(test_any_damage_ends_and_all_readers_agree),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

@@ -7,22 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 typedef struct expected {
     const char *name;
     void (*make)(const char *path); /* NULL: only from LR_FAULTS */
@@ -393,7 +377,7 @@ static void test_each_file_gives_its_right_values(void **state)
     size_t checked = 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const expected *e = &files[i];
-        char *path = lrt_path(from ? from : dir, e->name);
+        char *path = lrt_path(from ? from : lrt_dir, e->name);
         if (!from && e->make) e->make(path);
         if (from && !lrt_exists(path)) fail_msg("%s is missing", path);
         if (from || e->make) {
@@ -410,5 +394,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_file_gives_its_right_values),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

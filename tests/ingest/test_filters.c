@@ -5,22 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 enum { RATE = 25, FRAMES = 60 };
 
 /* A bright bar moves by four columns a field, over a background that tells the pictures apart. */
@@ -93,7 +77,7 @@ static void check_all_readers(const char *path)
 static void check_fields(const char *encoder, const char *muxer, int gop, int b_frames, const char *options)
 {
     lrm_film film = fields;
-    char *path = lrt_path(dir, "fields");
+    char *path = lrt_path(lrt_dir, "fields");
     film.encoder = encoder;
     film.gop = gop;
     film.b_frames = b_frames;
@@ -137,7 +121,7 @@ static int64_t combs_of(bool interlaced)
     lr_frame frame;
     bool got = true;
     int64_t count = 0;
-    char *path = lrt_path(dir, "combs.mkv");
+    char *path = lrt_path(lrt_dir, "combs.mkv");
     film.interlaced = interlaced;
     lrm_record(path, "matroska", &film, NULL);
     lr_recording *recording = lrm_open(path, NULL);
@@ -189,7 +173,7 @@ static void check_light(const char *encoder, enum AVColorTransferCharacteristic 
                         int width, const char *options)
 {
     lrm_film film = light;
-    char *path = lrt_path(dir, "light.mkv");
+    char *path = lrt_path(lrt_dir, "light.mkv");
     film.encoder = encoder;
     film.transfer = transfer;
     film.width = width;
@@ -223,5 +207,5 @@ int main(void)
         cmocka_unit_test(test_only_pictures_that_are_marked_so_lose_their_combs),
         cmocka_unit_test(test_mapped_tones_are_the_same_whoever_reads_them),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

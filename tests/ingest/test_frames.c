@@ -3,22 +3,6 @@
 
 #include <stdlib.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 static lr_ingest_options at_fps(int64_t num, int64_t den)
 {
     lr_ingest_options options = lr_ingest_defaults();
@@ -54,7 +38,7 @@ static void check_constant_rate(const char *muxer, AVRational rate, int64_t num,
 {
     lrm_film film = small;
     lrm_reading all;
-    char *path = lrt_path(dir, "constant");
+    char *path = lrt_path(lrt_dir, "constant");
     film.rate = rate;
     lrm_record(path, muxer, &film, NULL);
     lr_ingest_options options = at_fps(num, den);
@@ -111,7 +95,7 @@ static void check_variable_rate(const char *muxer)
     enum { COUNT = sizeof ms / sizeof *ms };
     lrm_film film = small;
     lrm_reading all;
-    char *path = lrt_path(dir, "variable");
+    char *path = lrt_path(lrt_dir, "variable");
     film.ms = ms;
     film.frames = COUNT;
     film.step = 16;
@@ -145,7 +129,7 @@ static void test_the_last_pictures_come_out_of_the_decoder(void **state)
     for (int frames = 1; frames <= 5; frames++) {
         lrm_film film = small;
         lrm_reading all;
-        char *path = lrt_path(dir, "short.mp4");
+        char *path = lrt_path(lrt_dir, "short.mp4");
         film.encoder = "libx264";
         film.frames = frames;
         film.b_frames = 3;
@@ -168,7 +152,7 @@ static void test_a_film_shorter_than_a_grid_step_has_one_frame(void **state)
     (void)state;
     lrm_film film = small;
     lrm_reading all;
-    char *path = lrt_path(dir, "one.mp4");
+    char *path = lrt_path(lrt_dir, "one.mp4");
     film.frames = 1;
     lrm_record(path, "mp4", &film, NULL);
     lr_recording *recording = lrm_open(path, NULL);
@@ -186,7 +170,7 @@ static void test_pictures_before_the_edit_list_are_not_shown(void **state)
     (void)state;
     lrm_film film = small;
     lrm_reading all;
-    char *path = lrt_path(dir, "edit.mp4");
+    char *path = lrt_path(lrt_dir, "edit.mp4");
     film.gop = 100;
     film.hidden = 10;
     film.frames = 40;
@@ -208,7 +192,7 @@ static void check_origin(int64_t film_ms, int64_t track_ms, int64_t first_pictur
 {
     lrm_film film = small;
     lrm_track track = {.encoder = "pcm_s16le", .rate = 8000, .channels = 1, .ms = 3000};
-    char *path = lrt_path(dir, "offset.mkv");
+    char *path = lrt_path(lrt_dir, "offset.mkv");
     film.offset_ms = film_ms;
     track.offset_ms = track_ms;
     lrm_record(path, "matroska", &film, &track);
@@ -245,7 +229,7 @@ static void test_a_part_of_the_timeline_has_a_grid_from_its_start(void **state)
 {
     (void)state;
     lrm_reading all;
-    char *path = lrt_path(dir, "part.mp4");
+    char *path = lrt_path(lrt_dir, "part.mp4");
     lrm_record(path, "mp4", &small, NULL);
     lr_ingest_options options = at_fps(10, 1);
     options.start = LR_TIME_SECOND * 13 / 20; /* 0.65 s */
@@ -305,7 +289,7 @@ static void draw_rgb8(AVFrame *frame, int n)
 static char *record_shape(const shape *s)
 {
     lrm_film film = small;
-    char *path = lrt_path(dir, "shape");
+    char *path = lrt_path(lrt_dir, "shape");
     film.encoder = s->encoder;
     film.format = s->format;
     film.gop = s->gop;
@@ -398,7 +382,7 @@ static void test_an_empty_slice_has_no_frames(void **state)
 {
     (void)state;
     lrm_reading none;
-    char *path = lrt_path(dir, "empty-slice.mp4");
+    char *path = lrt_path(lrt_dir, "empty-slice.mp4");
     lrm_record(path, "mp4", &small, NULL);
     lr_recording *recording = lrm_open(path, NULL);
     lrm_read_frames(recording, 1, 1, &none);
@@ -425,5 +409,5 @@ int main(void)
         cmocka_unit_test(test_at_the_films_own_rate_the_pictures_are_libavs),
         cmocka_unit_test(test_an_empty_slice_has_no_frames),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

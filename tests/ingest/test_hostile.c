@@ -8,22 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 static void put_le(uint8_t *to, uint32_t value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) to[i] = (uint8_t)(value >> (8 * i));
@@ -47,7 +31,7 @@ static char *write_wav(const char *name, uint32_t rate, uint16_t channels, uint3
     put_le(file + 34, 16, 2);
     memcpy(file + 36, "data", 4);
     put_le(file + 40, data_bytes, 4);
-    char *path = lrt_path(dir, name);
+    char *path = lrt_path(lrt_dir, name);
     lrt_write(path, file, 44 + data_bytes);
     free(file);
     return path;
@@ -119,7 +103,7 @@ static char *write_png(const char *name, uint16_t side)
     at += put_chunk(file + at, "IHDR", head, sizeof head);
     at += put_chunk(file + at, "IDAT", nothing, sizeof nothing);
     at += put_chunk(file + at, "IEND", NULL, 0);
-    char *path = lrt_path(dir, name);
+    char *path = lrt_path(lrt_dir, name);
     lrt_write(path, file, at);
     return path;
 }
@@ -213,7 +197,7 @@ static void test_a_film_whose_data_lie_in_another_file_is_refused(void **state)
     (void)state;
     lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 48,
                      .frames = 10, .rate = {10, 1}, .luma = 60};
-    char *other = lrt_path(dir, "other.mov"), *path = lrt_path(dir, "film.mov");
+    char *other = lrt_path(lrt_dir, "other.mov"), *path = lrt_path(lrt_dir, "film.mov");
     lr_error err = {0};
     lr_recording *recording = NULL;
     lr_ingest_options options = lr_ingest_defaults();
@@ -239,13 +223,13 @@ static void test_lists_of_other_files_are_no_recordings(void **state)
         "<?xml version=\"1.0\"?><MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" type=\"static\"><Period>"
         "<AdaptationSet><Representation id=\"1\" bandwidth=\"1\"><BaseURL>other.mp4</BaseURL></Representation>"
         "</AdaptationSet></Period></MPD>"};
-    char *other = lrt_path(dir, "other.mp4");
+    char *other = lrt_path(lrt_dir, "other.mp4");
     lrm_record(other, "mp4", &film, NULL);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         lr_error err = {0};
         lr_recording *recording = NULL;
         lr_ingest_options options = lr_ingest_defaults();
-        char *path = lrt_path(dir, i % 2 ? "list.m3u8" : "list.mp4");
+        char *path = lrt_path(lrt_dir, i % 2 ? "list.m3u8" : "list.mp4");
         lrt_write(path, lists[i], strlen(lists[i]));
         lr_status st = lr_recording_open(&recording, path, &options, &err);
         if (st != LR_E_NO_MEDIA) fail_msg("list %zu: %s (%s)", i, err.text, lr_status_name(st));
@@ -265,7 +249,7 @@ static void test_a_long_film_without_a_clean_picture_ends_soon(void **state)
     lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 32, .height = 32,
                      .frames = PICTURES, .rate = {RATE, 1}, .gop = PICTURES, .luma = 60,
                      .options = "strict=experimental"}; /* or libav puts a key picture in */
-    char *path = lrt_path(dir, "dark.avi");
+    char *path = lrt_path(lrt_dir, "dark.avi");
     size_t bytes;
     lrm_record(path, "avi", &film, NULL);
     unsigned char *file = lrt_slurp(path, &bytes);
@@ -320,7 +304,7 @@ static void test_a_long_film_of_repeating_pictures_ends_soon(void **state)
     enum { PICTURES = 12000, RATE = 10 };
     lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 32, .height = 32,
                      .frames = PICTURES, .rate = {RATE, 1}, .gop = PICTURES, .luma = 60};
-    char *path = lrt_path(dir, "repeat.avi");
+    char *path = lrt_path(lrt_dir, "repeat.avi");
     size_t bytes;
     lrm_record(path, "avi", &film, NULL);
     unsigned char *file = lrt_slurp(path, &bytes);
@@ -353,5 +337,5 @@ int main(void)
         cmocka_unit_test(test_a_long_film_without_a_clean_picture_ends_soon),
         cmocka_unit_test(test_a_long_film_of_repeating_pictures_ends_soon),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

@@ -9,22 +9,6 @@
 #define HOUR 3600
 #define MINUTE (INT64_C(60) * LR_SAMPLE_RATE)
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 /* A picture every ten seconds for an hour. */
 static const lrm_film pictures = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 64,
                                   .frames = HOUR / 10, .rate = {1, 10}, .luma = 60, .plain = true};
@@ -76,7 +60,7 @@ static void assert_clicks(const hour *h, int64_t offset)
 static hour check_hour(const char *name, const char *muxer, const lrm_film *film, const lrm_track *track,
                        int64_t offset, int64_t slack)
 {
-    char *path = lrt_path(dir, name);
+    char *path = lrt_path(lrt_dir, name);
     lrm_record(path, muxer, film, track);
     hour h = read_hour(path);
     print_message("%s: %lld samples\n", name, (long long)h.count);
@@ -152,7 +136,7 @@ static void test_a_clock_that_is_off_is_followed(void **state)
     for (size_t k = 0; k < sizeof ppm / sizeof *ppm; k++) {
         lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 1, .ms = HOUR * 1000, .clicks = true,
                            .drift_ppm = ppm[k]};
-        char *path = lrt_path(dir, "drift.mp4");
+        char *path = lrt_path(lrt_dir, "drift.mp4");
         lrm_record(path, "mp4", &pictures, &track);
         hour h = read_hour(path);
         int64_t half_packet = 512 * (int64_t)LR_SAMPLE_RATE / 44100 + 2;
@@ -179,5 +163,5 @@ int main(void)
         cmocka_unit_test(test_what_follows_a_gap_is_where_it_was),
         cmocka_unit_test(test_a_clock_that_is_off_is_followed),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

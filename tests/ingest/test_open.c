@@ -8,22 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 static const lrm_film film = {.encoder = "mpeg4",
                               .format = AV_PIX_FMT_YUV420P,
                               .width = 96,
@@ -51,7 +35,7 @@ static void check_refused(const char *path, lr_status want)
 
 static void check_content(const char *name, const void *data, size_t bytes, lr_status want)
 {
-    char *path = lrt_path(dir, name);
+    char *path = lrt_path(lrt_dir, name);
     lrt_write(path, data, bytes);
     check_refused(path, want);
     free(path);
@@ -60,11 +44,11 @@ static void check_content(const char *name, const void *data, size_t bytes, lr_s
 static void test_what_is_no_recording_is_refused_by_name(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "absent.mp4");
+    char *path = lrt_path(lrt_dir, "absent.mp4");
     check_refused(path, LR_E_IO);
     free(path);
-    check_refused(dir, LR_E_IO);
-    path = lrt_path(dir, "pipe");
+    check_refused(lrt_dir, LR_E_IO);
+    path = lrt_path(lrt_dir, "pipe");
     assert_int_equal(mkfifo(path, 0600), 0);
     check_refused(path, LR_E_IO);
     free(path);
@@ -86,7 +70,7 @@ static void test_a_file_that_may_not_be_read_is_refused(void **state)
         print_message("the superuser may read everything: nothing to test\n");
         return;
     }
-    char *path = lrt_path(dir, "secret.mp4");
+    char *path = lrt_path(lrt_dir, "secret.mp4");
     lrm_record(path, "mp4", &film, NULL);
     assert_int_equal(chmod(path, 0), 0);
     check_refused(path, LR_E_IO);
@@ -98,7 +82,7 @@ static void test_a_container_without_its_index_is_a_format_error(void **state)
 {
     (void)state;
     size_t bytes;
-    char *path = lrt_path(dir, "headless.mp4");
+    char *path = lrt_path(lrt_dir, "headless.mp4");
     lrm_record(path, "mp4", &film, &track);
     uint8_t *data = lrt_slurp(path, &bytes);
     check_content("cut.mp4", data, bytes / 2, LR_E_FORMAT);
@@ -110,7 +94,7 @@ static void test_a_container_without_its_index_is_a_format_error(void **state)
 static void test_references_to_other_files_are_not_followed(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "real.ts"), *list = NULL;
+    char *path = lrt_path(lrt_dir, "real.ts"), *list = NULL;
     lrm_record(path, "mpegts", &film, NULL);
     assert_true(asprintf(&list, "#EXTM3U\n#EXT-X-TARGETDURATION:5\n#EXTINF:2.0,\n%s\n#EXT-X-ENDLIST\n",
                          path) > 0);
@@ -182,7 +166,7 @@ static void write_cover(const char *path)
 static void test_cover_art_is_no_film(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "song.flac");
+    char *path = lrt_path(lrt_dir, "song.flac");
     write_cover(path);
     lr_recording *recording = lrm_open(path, NULL);
     const lr_timeline *t = lr_recording_timeline(recording);
@@ -199,7 +183,7 @@ static void test_cover_art_is_no_film(void **state)
 static void test_streams_can_be_left_out(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "both.mp4");
+    char *path = lrt_path(lrt_dir, "both.mp4");
     lr_error err = {0};
     lr_recording *recording;
     lrm_record(path, "mp4", &film, &track);
@@ -223,7 +207,7 @@ static void test_streams_can_be_left_out(void **state)
 static void test_the_timeline_describes_the_file(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "facts.mp4");
+    char *path = lrt_path(lrt_dir, "facts.mp4");
     size_t bytes;
     lrm_record(path, "mp4", &film, &track);
     free(lrt_slurp(path, &bytes));
@@ -253,7 +237,7 @@ static void test_a_glance_tells_the_length_and_what_there_is(void **state)
         bool picture, sound;
     } files[] = {{"a.mp4", "mp4", true, true}, {"a.mkv", "matroska", true, false}, {"a.ts", "mpegts", true, true}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char *path = lrt_path(dir, files[i].name);
+        char *path = lrt_path(lrt_dir, files[i].name);
         lr_glance glance;
         lr_error err = {0};
         lrm_record(path, files[i].format, &film, files[i].sound ? &track : NULL);
@@ -262,7 +246,7 @@ static void test_a_glance_tells_the_length_and_what_there_is(void **state)
         assert_true(glance.seconds > 1.5 && glance.seconds < 3); /* a guess: two seconds of film, or of sound */
         free(path);
     }
-    char *path = lrt_path(dir, "song.flac");
+    char *path = lrt_path(lrt_dir, "song.flac");
     lr_glance glance;
     lr_error err = {0};
     write_cover(path);
@@ -277,7 +261,7 @@ static void test_a_glance_tells_the_length_and_what_there_is(void **state)
 static void test_wrong_options_are_refused(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "options.mp4");
+    char *path = lrt_path(lrt_dir, "options.mp4");
     lrm_record(path, "mp4", &film, NULL);
     for (int i = 0; i < 5; i++) {
         lr_error err = {0};
@@ -298,7 +282,7 @@ static void test_wrong_options_are_refused(void **state)
 static void test_a_cancelled_reader_stops(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "cancel.mp4");
+    char *path = lrt_path(lrt_dir, "cancel.mp4");
     lr_cancel cancel = 0;
     lr_error err = {0};
     lr_frame_reader *reader;
@@ -323,7 +307,7 @@ static void test_a_cancelled_reader_stops(void **state)
 static void test_a_file_that_changed_since_is_refused(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "changed.mp4");
+    char *path = lrt_path(lrt_dir, "changed.mp4");
     lr_error err = {0};
     lr_frame_reader *reader;
     lr_sound_reader *sound;
@@ -373,7 +357,7 @@ done:
 static void test_every_failed_allocation_is_reported_and_leaks_nothing(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "memory.mkv");
+    char *path = lrt_path(lrt_dir, "memory.mkv");
     lrm_track gap = track;
     size_t bytes;
     gap.hole_ms[0] = 500;
@@ -408,7 +392,7 @@ static void test_memory_does_not_grow_with_the_recording(void **state)
         lrm_film f = film;
         lrm_track t = track;
         lr_error err = {0};
-        char *path = lrt_path(dir, "long.mkv");
+        char *path = lrt_path(lrt_dir, "long.mkv");
         f.frames = i == 0 ? 250 : 10000; /* 10 s, 400 s */
         f.step = 0;
         f.luma = 90;
@@ -450,5 +434,5 @@ int main(void)
         cmocka_unit_test(test_every_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(test_memory_does_not_grow_with_the_recording),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

@@ -7,22 +7,6 @@
 #include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 /* The first frame of a file as packed RGB; free() it. */
 static uint8_t *first_frame(const char *path, lr_video_info *info, lr_frame *frame)
 {
@@ -96,7 +80,7 @@ static void check_orientation(int a, int b, int c, int d, int degrees, bool flip
                      .rate = {1, 1},
                      .matrix = matrix,
                      .draw = draw_rgb24};
-    char *path = lrt_path(dir, "turned.mov");
+    char *path = lrt_path(lrt_dir, "turned.mov");
     lr_video_info info;
     lr_frame frame;
     lrm_record(path, "mov", &film, NULL);
@@ -145,7 +129,7 @@ static void check_aspect(int num, int den, const int32_t *matrix, int width, int
                      .luma = 90,
                      .matrix = matrix,
                      .sar = {num, den}};
-    char *path = lrt_path(dir, "aspect.mp4");
+    char *path = lrt_path(lrt_dir, "aspect.mp4");
     lr_video_info info;
     lr_frame frame;
     lrm_record(path, "mp4", &film, NULL);
@@ -186,7 +170,7 @@ static void check_colour(int width, int height, enum AVPixelFormat format, enum 
                      .luma = 60,
                      .space = space,
                      .range = range};
-    char *path = lrt_path(dir, "colour.mkv");
+    char *path = lrt_path(lrt_dir, "colour.mkv");
     lr_video_info info;
     lr_frame frame;
     lrm_pictures pictures;
@@ -247,7 +231,7 @@ static void test_transparent_pixels_stand_on_black(void **state)
                      .frames = 1,
                      .rate = {1, 1},
                      .draw = draw_bgra};
-    char *path = lrt_path(dir, "alpha.mkv");
+    char *path = lrt_path(lrt_dir, "alpha.mkv");
     lr_video_info info;
     lr_frame frame;
     lrm_record(path, "matroska", &film, NULL);
@@ -294,7 +278,7 @@ static void check_change(int width, int height, enum AVPixelFormat format)
                      .step = 2,
                      .plain = true,
                      .options = "preset=veryfast;crf=8"};
-    char *path = lrt_path(dir, "change.ts"), *second = lrt_path(dir, "second.ts");
+    char *path = lrt_path(lrt_dir, "change.ts"), *second = lrt_path(lrt_dir, "second.ts");
     lrm_reading all, part;
     lrm_record(path, "mpegts", &film, NULL);
     film.width = width;
@@ -355,7 +339,7 @@ static void check_noticed(const char *encoder, enum AVPixelFormat format, const 
                      .luma = 40,
                      .step = 2,
                      .options = options};
-    char *first = lrt_path(dir, "first"), *second = lrt_path(dir, "second"), *path = lrt_path(dir, "both");
+    char *first = lrt_path(lrt_dir, "first"), *second = lrt_path(lrt_dir, "second"), *path = lrt_path(lrt_dir, "both");
     lrm_record(first, muxer, &film, NULL);
     film.width = 160;
     film.height = 48;
@@ -408,7 +392,7 @@ static void test_a_clock_that_is_set_anew_goes_on(void **state)
                      .plain = true,
                      .options = "preset=veryfast;crf=8"};
     lrm_track track = {.encoder = "mp2", .rate = 48000, .channels = 1, .ms = 4000};
-    char *path = lrt_path(dir, "anew.ts"), *second = lrt_path(dir, "second.ts");
+    char *path = lrt_path(lrt_dir, "anew.ts"), *second = lrt_path(lrt_dir, "second.ts");
     lrm_reading all;
     size_t count;
     lrm_record(path, "mpegts", &film, &track);
@@ -456,7 +440,7 @@ static void check_still(const char *encoder, enum AVPixelFormat format, const ch
                      .rate = {25, 1},
                      .luma = 120,
                      .draw = draw};
-    char *path = lrt_path(dir, name);
+    char *path = lrt_path(lrt_dir, name);
     lr_video_info info;
     lr_frame frame;
     lrm_record(path, "image2pipe", &film, NULL);
@@ -497,7 +481,7 @@ static void test_lossless_rgb_comes_through_unchanged(void **state)
                      .frames = 3,
                      .rate = {1, 1},
                      .draw = draw_bgr0};
-    char *path = lrt_path(dir, "rgb.mkv");
+    char *path = lrt_path(lrt_dir, "rgb.mkv");
     lr_video_info info;
     lr_frame frame;
     lrm_record(path, "matroska", &film, NULL);
@@ -529,5 +513,5 @@ int main(void)
         cmocka_unit_test(test_a_file_is_known_by_its_content),
         cmocka_unit_test(test_lossless_rgb_comes_through_unchanged),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

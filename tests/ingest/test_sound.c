@@ -6,22 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 /* The gaps of *info go with the recording: the first one is in `first_gap`. */
 static lr_time first_gap[2];
 
@@ -41,7 +25,7 @@ static float *read_track(const char *path, lr_audio_info *info, size_t *count)
 static void check_equal(const char *encoder, const char *muxer, int rate, int channels, int64_t ms)
 {
     lrm_track track = {.encoder = encoder, .rate = rate, .channels = channels, .ms = ms, .noise = true};
-    char *path = lrt_path(dir, "track");
+    char *path = lrt_path(lrt_dir, "track");
     lr_audio_info info;
     size_t n_got, n_want;
     lrm_record(path, muxer, NULL, &track);
@@ -137,7 +121,7 @@ static void check_hole(const char *encoder, const char *muxer, int rate, int64_t
                        int slack)
 {
     lrm_track track = {.encoder = encoder, .rate = rate, .channels = 1, .ms = 6000, .hole_ms = {from, to}};
-    char *path = lrt_path(dir, "hole");
+    char *path = lrt_path(lrt_dir, "hole");
     lr_audio_info info;
     size_t count;
     lrm_record(path, muxer, NULL, &track);
@@ -180,7 +164,7 @@ static void test_sound_that_starts_late_begins_with_silence(void **state)
                      .rate = {10, 1},
                      .luma = 50};
     lrm_track track = {.encoder = "pcm_s16le", .rate = 16000, .channels = 1, .ms = 2000, .offset_ms = 1500};
-    char *path = lrt_path(dir, "late.mkv");
+    char *path = lrt_path(lrt_dir, "late.mkv");
     lr_audio_info info;
     size_t count;
     lrm_record(path, "matroska", &film, &track);
@@ -197,7 +181,7 @@ static void test_a_part_of_the_sound_is_cut_from_the_whole(void **state)
 {
     (void)state;
     lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 2, .ms = 3000, .noise = true};
-    char *path = lrt_path(dir, "part.m4a");
+    char *path = lrt_path(lrt_dir, "part.m4a");
     lrm_record(path, "mp4", NULL, &track);
     lr_ingest_options options = lr_ingest_defaults();
     options.start = LR_TIME_SECOND / 2;
@@ -220,7 +204,7 @@ static void test_a_part_behind_the_picture_has_none_of_it(void **state)
     lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 48,
                      .frames = 25, .rate = {25, 1}, .luma = 80};
     lrm_track track = {.encoder = "pcm_s16le", .rate = 16000, .channels = 1, .ms = 3000};
-    char *path = lrt_path(dir, "long.mkv");
+    char *path = lrt_path(lrt_dir, "long.mkv");
     lrm_record(path, "matroska", &film, &track);
     lr_ingest_options options = lr_ingest_defaults();
     static const struct {
@@ -248,7 +232,7 @@ static void test_a_part_behind_the_sound_has_none_of_it(void **state)
     lrm_film film = {.encoder = "mpeg4", .format = AV_PIX_FMT_YUV420P, .width = 64, .height = 48,
                      .frames = 50, .rate = {25, 1}, .luma = 80};
     lrm_track track = {.encoder = "pcm_s16le", .rate = 16000, .channels = 1, .ms = 1000};
-    char *path = lrt_path(dir, "short.mkv");
+    char *path = lrt_path(lrt_dir, "short.mkv");
     lrm_record(path, "matroska", &film, &track);
     lr_ingest_options options = lr_ingest_defaults();
     options.start = LR_TIME_SECOND * 3 / 2;
@@ -266,7 +250,7 @@ static void test_rounded_and_jittering_stamps_are_no_gaps(void **state)
 {
     (void)state;
     lrm_track track = {.encoder = "flac", .rate = 44100, .channels = 1, .ms = 20000, .noise = true};
-    char *path = lrt_path(dir, "jitter.mkv");
+    char *path = lrt_path(lrt_dir, "jitter.mkv");
     lr_audio_info info;
     size_t count, n_want;
     lrm_record(path, "matroska", NULL, &track);
@@ -283,7 +267,7 @@ static void test_a_track_is_chosen_by_its_number(void **state)
 {
     (void)state;
     lrm_track track = {.encoder = "pcm_s16le", .rate = 16000, .channels = 1, .ms = 500};
-    char *path = lrt_path(dir, "one.wav");
+    char *path = lrt_path(lrt_dir, "one.wav");
     lr_error err = {0};
     lr_recording *recording;
     lrm_record(path, "wav", NULL, &track);
@@ -309,5 +293,5 @@ int main(void)
         cmocka_unit_test(test_rounded_and_jittering_stamps_are_no_gaps),
         cmocka_unit_test(test_a_track_is_chosen_by_its_number),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

@@ -9,22 +9,6 @@
 #include "crew.h"
 #include "frames.h"
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 static const lrm_film small = {.encoder = "libx264",
                                .format = AV_PIX_FMT_YUV420P,
                                .width = 96,
@@ -176,7 +160,7 @@ static const shape shapes[] = {
 
 static char *record(const shape *s)
 {
-    char *path = lrt_path(dir, "film");
+    char *path = lrt_path(lrt_dir, "film");
     lrm_film film = small;
     film.encoder = s->encoder;
     film.options = s->options;
@@ -222,7 +206,7 @@ static void test_every_way_agrees_about_damage(void **state)
 
 static void read_work(const lrm_film *film, int64_t num, int64_t den, lr_frame_work *work)
 {
-    char *path = lrt_path(dir, "work.mp4");
+    char *path = lrt_path(lrt_dir, "work.mp4");
     outcome *out = calloc(1, sizeof *out);
     lrm_record(path, "mp4", film, NULL);
     lr_recording *recording = open_at(path, num, den, 1);
@@ -270,7 +254,7 @@ static void test_a_batch_of_recordings_takes_no_more_threads_than_one(void **sta
     lr_frame_reader *readers[FILES];
     lr_error err = {0};
     uint64_t first[FILES] = {0};
-    char *path = lrt_path(dir, "batch.mp4");
+    char *path = lrt_path(lrt_dir, "batch.mp4");
     lrm_film film = small;
     film.gop = 5;
     lrm_record(path, "mp4", &film, NULL);
@@ -301,7 +285,7 @@ static void test_a_batch_of_recordings_takes_no_more_threads_than_one(void **sta
 static void test_a_reader_can_be_closed_at_any_time(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "early.mp4");
+    char *path = lrt_path(lrt_dir, "early.mp4");
     lrm_film film = small;
     film.gop = 10;
     lrm_record(path, "mp4", &film, NULL);
@@ -342,7 +326,7 @@ static size_t settled_bytes(void)
 static void test_a_slow_consumer_holds_few_pictures_of_4k(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "large.avi");
+    char *path = lrt_path(lrt_dir, "large.avi");
     lrm_film film = {.encoder = "mjpeg", .format = AV_PIX_FMT_YUVJ420P, .width = 3840, .height = 2160, .frames = 30,
                      .rate = {10, 1}, .gop = 1, .luma = 40, .step = 3, .plain = true};
     lr_error err = {0};
@@ -377,7 +361,7 @@ static void test_a_slow_consumer_holds_few_pictures_of_4k(void **state)
 static void test_each_failed_allocation_ends_in_an_error_and_leaks_nothing(void **state)
 {
     (void)state;
-    char *path = lrt_path(dir, "allocations.mp4");
+    char *path = lrt_path(lrt_dir, "allocations.mp4");
     lrm_film film = small;
     film.gop = 10;
     film.frames = 60;
@@ -418,5 +402,5 @@ int main(void)
         cmocka_unit_test(test_a_reader_can_be_closed_at_any_time),
         cmocka_unit_test(test_a_slow_consumer_holds_few_pictures_of_4k),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

@@ -10,22 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = lrt_temp_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    lrt_remove_temp_dir(dir);
-    return 0;
-}
-
 enum { RATE = 10, FRAMES = 60, GROUP = 10 }; /* closed groups of one second */
 
 typedef struct shape {
@@ -224,7 +208,7 @@ static void sweep(const shape *kind, int rounds, lrt_random *random)
                      .step = 2,
                      .options = kind->options};
     lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 1, .ms = 6000};
-    char *path = lrt_path(dir, "sweep");
+    char *path = lrt_path(lrt_dir, "sweep");
     lrm_reading healthy;
     places p = {.end = 0};
     size_t size;
@@ -287,5 +271,5 @@ int main(void)
         cmocka_unit_test(test_what_no_damage_has_hit_is_right_or_named),
         cmocka_unit_test(test_damage_that_no_codec_tells_of_is_alike_for_all_readers),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, lrt_make_dir, lrt_remove_dir);
 }

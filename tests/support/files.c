@@ -38,6 +38,22 @@ void lrt_remove_temp_dir(char *path)
     free(path);
 }
 
+char *lrt_dir;
+
+int lrt_make_dir(void **state)
+{
+    (void)state;
+    lrt_dir = lrt_temp_dir();
+    return 0;
+}
+
+int lrt_remove_dir(void **state)
+{
+    (void)state;
+    lrt_remove_temp_dir(lrt_dir);
+    return 0;
+}
+
 void *lrt_slurp(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");

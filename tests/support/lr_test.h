@@ -46,6 +46,10 @@ void lrt_fill_normal(lrt_random *random, float *out, size_t n, float deviation);
  * frees the path. */
 char *lrt_temp_dir(void);
 void lrt_remove_temp_dir(char *path);
+/* One for all tests of a program: setup and teardown of cmocka_run_group_tests(). */
+extern char *lrt_dir;
+int lrt_make_dir(void **state);
+int lrt_remove_dir(void **state);
 /* "dir/name" in a block to be freed with free(). */
 char *lrt_path(const char *dir, const char *name);
 /* The whole file in a block to be freed with free(); one NUL follows the bytes. `bytes` may be NULL. */
