@@ -434,10 +434,12 @@ static lr_status note_known_damage(lr_recording *recording, lr_error *err)
         if (!(video->packets[n].flags & LRI_CORRUPT)) continue;
         bool found;
         int64_t start = start_of_hole(video, n), end = end_of_hole(video, n, start, &found);
+        lr_time last = recording->timeline.video.end, from = lri_video_time(recording, start);
+        lr_time until = found ? lri_video_time(recording, end) : last;
+        if (from == LR_TIME_NONE || from > last) from = last; /* stamps may be anything */
+        if (until == LR_TIME_NONE || until < from) until = from;
         LR_TRY(lri_damage_add(&recording->damage, &recording->n_damage, &recording->damage_capacity,
-                              LR_STREAM_VIDEO, lri_video_time(recording, start),
-                              found ? lri_video_time(recording, end) : recording->timeline.video.end,
-                              "damaged bytes", err));
+                              LR_STREAM_VIDEO, from, until, "damaged bytes", err));
     }
     if (recording->lost_end && !recording->timeline.truncated)
         LR_TRY(lri_recording_warn(recording, err, "what follows the picture's end at %.3f s in the file cannot be "

@@ -215,7 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fz_begin();
     if (fz_succeeded(lr_recording_open(&recording, path, &options, &err), &err)) {
         fz_check_timeline(recording);
-        if (lr_recording_timeline(recording)->has_video) fz_check_frames(recording, true);
+        if (lr_recording_timeline(recording)->has_video) fz_check_frames(recording);
         if (lr_recording_timeline(recording)->has_audio) fz_check_sound(recording);
     } else {
         FZ_CHECK(!recording);
