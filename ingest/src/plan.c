@@ -44,6 +44,16 @@ static void keep_shown(lri_plan *plan, const lri_video_index *video, size_t show
     plan->keep[ordinal / 8] = (uint8_t)(plan->keep[ordinal / 8] | 1u << ordinal % 8);
 }
 
+/* Past the last grid point that shows the same picture as point k. A picture may stand for billions of points. */
+static int64_t past_shown(const lr_recording *recording, int64_t k, size_t shown)
+{
+    int64_t n = recording->timeline.video.n_frames, step = 1;
+    for (; step < n - k && lri_grid_shown(recording, k + step) == shown; step *= 2) k += step;
+    for (; step > 0; step /= 2)
+        if (step < n - k && lri_grid_shown(recording, k + step) == shown) k += step;
+    return k + 1;
+}
+
 /* Of all grid points, also for a reader of a few: what a codec makes of a damaged packet (a wrong number of a
  * frame, say, of which it tells nobody) may change the pictures behind it. So all readers have to feed it, or
  * none. */
@@ -54,8 +64,9 @@ static lr_status mark_kept(lri_plan *plan, const lr_recording *recording, lr_err
     if (st != LR_OK) return st;
     /* Fields are joined with the help of the pictures before and after. */
     bool neighbours = recording->timeline.video.interlaced;
-    for (int64_t k = 0; k < recording->timeline.video.n_frames; k++) {
+    for (int64_t k = 0, next; k < recording->timeline.video.n_frames; k = next) {
         size_t shown = lri_grid_shown(recording, k);
+        next = past_shown(recording, k, shown);
         keep_shown(plan, video, shown);
         if (neighbours && shown > 0) keep_shown(plan, video, shown - 1);
         if (neighbours && shown + 1 < video->n_shown) keep_shown(plan, video, shown + 1);
