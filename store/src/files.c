@@ -125,6 +125,16 @@ done:
     return st;
 }
 
+static void write_hash(XXH128_hash_t hash, char hex[33]) {
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, hash);
+    for (size_t i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", canonical.digest[i]);
+}
+
+void lr_hash_bytes(const void *data, size_t bytes, char hex[33]) {
+    write_hash(XXH3_128bits(data, bytes), hex);
+}
+
 lr_status lr_hash_file(const char *path, char hex[33], lr_error *err) {
     lr_status st = LR_OK;
     const size_t size = 1 << 16;
@@ -145,9 +155,7 @@ lr_status lr_hash_file(const char *path, char hex[33], lr_error *err) {
         st = lr_fail_errno(err, LR_E_IO, errno, "%s: cannot be read", path);
         goto done;
     }
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    for (size_t i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", canonical.digest[i]);
+    write_hash(XXH3_128bits_digest(state), hex);
 done:
     XXH3_freeState(state);
     lr_free(buffer);

@@ -23,7 +23,9 @@ void lr_out_discard(lr_out *out); /* closes without a word; fine after lr_out_cl
 
 /* The whole file into a fresh NUL-terminated block; at most `limit` bytes. */
 lr_status lr_slurp(const char *path, size_t limit, char **out, size_t *bytes, lr_error *err);
-/* XXH3-128 of a file's bytes, hex. */
+/* XXH3-128, hex. */
+void lr_hash_bytes(const void *data, size_t bytes, char hex[33]);
+/* Of a file's bytes. */
 lr_status lr_hash_file(const char *path, char hex[33], lr_error *err);
 lr_status lr_make_parents(const char *path, lr_error *err);
 lr_status lr_parent_of(char **out, const char *path, lr_error *err); /* "." where it names no directory */

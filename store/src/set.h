@@ -12,6 +12,7 @@ struct lr_set {
     lr_npy recording_npy, segments_npy, frames_npy;
     lr_segment_row *segment_rows;
     lr_frame_row *frame_rows;
+    json_t *files; /* what the manifest says of each file */
 };
 
 /* XXH3-128 of what the manifest says about the set, hex: without `run`, `timings` and `memory`, which tell how

@@ -66,6 +66,7 @@ static lr_status read_manifest(lr_set *set, const char *path, lr_error *err) {
         LR_TRY(copy_text(context, "options.context", &set->context, path, err));
     }
     set->info.duration = json_number_value(json_object_get(recording, "duration"));
+    set->files = json_incref(json_object_get(root, "files"));
 done:
     json_decref(root);
     return st;
@@ -89,6 +90,16 @@ static lr_status open_matrix(lr_set *set, const char *name, lr_npy *npy, size_t 
 done:
     lr_free(path);
     return st;
+}
+
+/* Rows of other times than the vectors' would give wrong answers and look right. */
+static lr_status check_text(const lr_set *set, const char *name, const char *path, const char *text, size_t bytes,
+                            lr_error *err) {
+    char hex[33];
+    const char *written = json_string_value(json_object_get(json_object_get(set->files, name), "hash"));
+    lr_hash_bytes(text, bytes, hex);
+    if (written && strcmp(written, hex) == 0) return LR_OK;
+    return lr_fail(err, LR_E_FORMAT, "%s: its content has changed since the set was written; encode it again", path);
 }
 
 /* Calls one(arg, line's object, i) for each line of NAME, which must be `count`. */
@@ -116,6 +127,7 @@ static lr_status read_rows(lr_set *set, const char *name, size_t count, row_call
         line += length + (end ? 1 : 0);
     }
     if (i != count) LR_FAIL(LR_E_FORMAT, "%s: %zu lines for %zu vectors", path, i, count);
+    LR_TRY(check_text(set, name, path, text, bytes, err));
 done:
     lr_free(text);
     lr_free(path);
@@ -210,6 +222,7 @@ void lr_set_close(lr_set *set) {
     lr_npy_close(&set->recording_npy);
     lr_npy_close(&set->segments_npy);
     lr_npy_close(&set->frames_npy);
+    json_decref(set->files);
     lr_free(set->segment_rows);
     lr_free(set->frame_rows);
     lr_free(set->manifest);

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <jansson.h>
-#include <xxhash.h>
 
 #include "files.h"
 #include "set.h"
@@ -24,9 +23,7 @@ lr_status lr_manifest_hash(const json_t *manifest, char hex[33], lr_error *err) 
     if (bytes == 0) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
     LR_TRY(LR_NEW(&text, bytes, "the manifest", err));
     if (json_dumpb(copy, text, bytes, flags) != bytes) LR_FAIL(LR_E_NOMEM, "out of memory: the manifest");
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, bytes));
-    for (size_t i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", canonical.digest[i]);
+    lr_hash_bytes(text, bytes, hex);
 done:
     lr_free(text);
     json_decref(copy);
