@@ -148,6 +148,11 @@ static void *take(taker *t, uint64_t count, size_t size)
     return place;
 }
 
+static uint64_t most_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static uint64_t count_pieces(const forward *f)
 {
     uint64_t count = 0;
@@ -165,7 +170,8 @@ static void take_all(forward *f, taker *t, lr_comm *comm)
     const lr_backbone *backbone = f->backbone;
     uint64_t local = f->end - f->first;
     lr_tile_work uncut;
-    size_t work_floats = lr_tile_work_cut(f->kernels, backbone, NULL, &uncut);
+    size_t work_floats = lr_tile_work_cut(f->kernels, backbone, !f->alone, NULL, &uncut);
+    size_t wide = lr_tile_wide_floats(backbone);
     if (backbone->ple > 0) f->e = take(t, local, backbone->hidden * sizeof(float));
     f->own = take(t, f->n_chunks, sizeof *f->own);
     f->pieces = take(t, count_pieces(f), sizeof *f->pieces);
@@ -182,7 +188,7 @@ static void take_all(forward *f, taker *t, lr_comm *comm)
     if (f->alone) {
         f->seen = take(t, f->n_chunks, sizeof *f->seen);
     } else {
-        f->state.q = take(t, local, most_q_floats(backbone) * sizeof(float));
+        f->state.q = take(t, most_of(local * most_q_floats(backbone), f->threads * wide), sizeof(float));
         f->state.o = take(t, local, most_q_floats(backbone) * sizeof(float));
         f->state.m = take(t, local, most_heads(backbone) * sizeof(float));
         f->state.l = take(t, local, most_heads(backbone) * sizeof(float));
@@ -191,7 +197,9 @@ static void take_all(forward *f, taker *t, lr_comm *comm)
     f->work = take(t, f->threads, sizeof *f->work);
     for (size_t i = 0; i < f->threads; i++) {
         float *base = take(t, work_floats, sizeof *base);
-        if (base) (void)lr_tile_work_cut(f->kernels, backbone, base, &f->work[i]);
+        if (base) (void)lr_tile_work_cut(f->kernels, backbone, !f->alone, base, &f->work[i]);
+        /* The queries are done with when the rest of a layer begins. */
+        if (base && !f->alone) lr_tile_work_widen(backbone, f->state.q + i * wide, &f->work[i]);
     }
     size_t exchange = most_exchange_scratch(f, comm);
     size_t mark = t->arena ? lr_arena_mark(t->arena) : 0;

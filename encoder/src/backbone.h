@@ -59,15 +59,20 @@ typedef struct lr_backbone {
 /* ------------------------------------------------------------------ one tile of rows */
 
 /* What one thread needs for one tile of at most LR_ROW_TILE tokens. `wide` holds q, later gate and
- * up; `heads` the output of attention. */
+ * up, and once the MLP is done ple and gate; `heads` the output of attention. Steps share memory: norm and
+ * linear are always free, kv, cos and sin until attention begins, attn during it, update afterwards. */
 typedef struct lr_tile_work {
     float *norm, *wide, *heads, *kv, *update, *ple, *gate, *cos, *sin, *m, *l, *attn, *linear;
     uint64_t *lo, *hi;
 } lr_tile_work;
 
-/* Floats of one thread's work memory; cuts it when base is not NULL. */
-size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, float *base,
+/* Floats of one thread's work memory; cuts it when base is not NULL. kept_state: q, o, m and l of all
+ * tokens are kept elsewhere; wide (with ple and gate) is then for the caller to set, before the rest of
+ * the layer. */
+size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, bool kept_state, float *base,
                         lr_tile_work *work);
+size_t lr_tile_wide_floats(const lr_backbone *backbone);
+void lr_tile_work_widen(const lr_backbone *backbone, float *wide, lr_tile_work *work);
 
 /* The rows of a tile: absolute numbers [first, first + rows) of a sequence of n_tokens. */
 struct lr_tile {

@@ -10,7 +10,7 @@
 /* ------------------------------------------------------------------ work memory */
 
 typedef struct widths {
-    size_t q, kv, head_dim, heads, attn, gate_up, linear;
+    size_t q, kv, head_dim, heads, attn, linear;
 } widths;
 
 static void raise(size_t *most, size_t value)
@@ -31,36 +31,67 @@ static widths widest(const lr_kernels *kernels, const lr_backbone *backbone)
         raise(&w.heads, layer->n_heads);
         size_t rows = LR_ROW_TILE * (layer->n_heads / layer->n_kv_heads);
         raise(&w.attn, kernels->attn_scratch(rows, layer->head_dim));
-        raise(&w.gate_up, lr_linear_n(layer->gate_up));
         for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
             if (linears[j]) raise(&w.linear, kernels->linear_scratch(linears[j], LR_ROW_TILE));
     }
     return w;
 }
 
-size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, float *base,
+size_t lr_tile_wide_floats(const lr_backbone *backbone)
+{
+    size_t most = 2 * backbone->ple;
+    for (size_t i = 0; i < backbone->n_layers; i++) {
+        const lr_layer *layer = &backbone->layers[i];
+        raise(&most, layer->n_heads * layer->head_dim);
+        raise(&most, lr_linear_n(layer->gate_up));
+    }
+    return LR_ROW_TILE * most;
+}
+
+void lr_tile_work_widen(const lr_backbone *backbone, float *wide, lr_tile_work *work)
+{
+    work->wide = wide;
+    work->ple = wide;
+    work->gate = wide ? wide + LR_ROW_TILE * backbone->ple : NULL;
+}
+
+/* The memory of steps that follow one another is the same: of keys, values and queries; of attention; of
+ * the rest. */
+static void cut_steps(const widths *w, const lr_backbone *backbone, lr_cutter *cutter, lr_tile_work *work)
+{
+    const size_t rows = LR_ROW_TILE;
+    size_t angles = backbone->block->angle_each ? w->head_dim : w->head_dim / 2;
+    size_t begin = cutter->used, end;
+    work->attn = lr_cut(cutter, w->attn);
+    end = cutter->used;
+    cutter->used = begin;
+    work->norm = lr_cut(cutter, rows * backbone->hidden);
+    work->linear = lr_cut(cutter, w->linear);
+    begin = cutter->used;
+    work->update = lr_cut(cutter, rows * backbone->hidden);
+    raise(&end, cutter->used);
+    cutter->used = begin;
+    work->kv = lr_cut(cutter, rows * w->kv);
+    work->cos = lr_cut(cutter, rows * angles);
+    work->sin = lr_cut(cutter, rows * angles);
+    raise(&cutter->used, end);
+}
+
+size_t lr_tile_work_cut(const lr_kernels *kernels, const lr_backbone *backbone, bool kept_state, float *base,
                         lr_tile_work *work)
 {
     const size_t rows = LR_ROW_TILE, words = sizeof(uint64_t) / sizeof(float);
     widths w = widest(kernels, backbone);
     lr_cutter cutter = {.base = base};
-    size_t wide = w.q > w.gate_up ? w.q : w.gate_up;
-    size_t angles = backbone->block->angle_each ? w.head_dim : w.head_dim / 2;
-    work->norm = lr_cut(&cutter, rows * backbone->hidden);
-    work->wide = lr_cut(&cutter, rows * wide);
-    work->heads = lr_cut(&cutter, rows * w.q);
-    work->kv = lr_cut(&cutter, rows * w.kv);
-    work->update = lr_cut(&cutter, rows * backbone->hidden);
-    work->ple = lr_cut(&cutter, rows * backbone->ple);
-    work->gate = lr_cut(&cutter, rows * backbone->ple);
-    work->cos = lr_cut(&cutter, rows * angles);
-    work->sin = lr_cut(&cutter, rows * angles);
-    work->m = lr_cut(&cutter, rows * w.heads);
-    work->l = lr_cut(&cutter, rows * w.heads);
-    work->attn = lr_cut(&cutter, w.attn);
-    work->linear = lr_cut(&cutter, w.linear);
+    *work = (lr_tile_work){0};
     work->lo = (uint64_t *)(void *)lr_cut(&cutter, rows * words);
     work->hi = (uint64_t *)(void *)lr_cut(&cutter, rows * words);
+    cut_steps(&w, backbone, &cutter, work);
+    if (kept_state) return cutter.used;
+    lr_tile_work_widen(backbone, lr_cut(&cutter, lr_tile_wide_floats(backbone)), work);
+    work->heads = lr_cut(&cutter, rows * w.q);
+    work->m = lr_cut(&cutter, rows * w.heads);
+    work->l = lr_cut(&cutter, rows * w.heads);
     return cutter.used;
 }
 

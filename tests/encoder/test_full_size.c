@@ -1,9 +1,36 @@
 /* The published shape with made weights (1.5 GB of disk in the temporary directory): loads, runs, and
- * gives the same bytes on three ranks. */
+ * gives the same bytes on three ranks; and its memory is what docs/performance.md says. */
 #include "fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes a token of all ranks of one process together, a thread each. */
+static double bytes_a_token(const lr_model *model, uint64_t tokens, int ranks)
+{
+    lr_error err = {0};
+    lr_partition partition;
+    const lr_comm shared = {.size = ranks, .shares_memory = 1};
+    double bytes = (double)tokens * (double)lr_model_info_of(model)->hidden * sizeof(float);
+    lrt_assert_ok(lr_partition_create(&partition, tokens, 1024, ranks, &err), &err);
+    const lr_backbone_run run = {.comm = (lr_comm *)(uintptr_t)&shared, .partition = &partition};
+    for (int r = 0; r < ranks; r++) {
+        size_t rank = 0;
+        lrt_assert_ok(lr_backbone_memory(model, &run, r, 1, &rank, &err), &err);
+        bytes += (double)rank;
+    }
+    lr_partition_free(&partition);
+    return bytes / (double)tokens;
+}
+
+static void assert_memory_is_small(const lr_model *model)
+{
+    assert_true(bytes_a_token(model, 8192, 1) < 20e3);
+    for (int ranks = 2; ranks <= 8; ranks *= 2) {
+        assert_true(bytes_a_token(model, 8192, ranks) < 26e3);
+        assert_true(bytes_a_token(model, 65536, ranks) < 26e3);
+    }
+}
 
 static void test_the_full_size_model_loads_and_runs(void **state)
 {
@@ -21,6 +48,7 @@ static void test_the_full_size_model_loads_and_runs(void **state)
     assert_int_equal(lr_tokenizer_size(info->tokenizer), 262144);
     assert_int_equal(info->rules.video_soft, 258884);
     assert_int_equal(lr_tokenizer_id(info->tokenizer, "<|video|>"), 258884);
+    assert_memory_is_small(model);
 
     /* longer than the window of 512 on each side, and than one tile and one chunk */
     const size_t n = 1100, count = n * 512;
