@@ -32,6 +32,8 @@ if(LR_FUZZ)
     target_compile_definitions(lr_options INTERFACE LR_FUZZING)
 endif()
 
+set(LR_PLUGIN_OUTPUT "${PROJECT_BINARY_DIR}/lib/longreel") # where the program looks for plugins of its own build
+
 # lr_add_folder(NAME [SOURCES ...]): the static library lr_NAME of the folder NAME/. Its users see
 # NAME/include; only itself sees NAME/src. Without sources it carries only the headers.
 function(lr_add_folder name)

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include <longreel/plugin.h>
 
 /* ------------------------------------------------------------------ the launcher */
 
@@ -51,77 +52,25 @@ static const char *const ways[] = {
 
 /* ------------------------------------------------------------------ the plugin */
 
-typedef struct search {
-    const char *name;
-    void *plugin;
-    char tried[LR_ERROR_TEXT]; /* what stood in the way of the last one that was there */
-} search;
-
-static bool try_in(search *s, const char *directory, int length, const char *below)
-{
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%.*s%s/liblongreel_mpi_%s.so", length, directory, below,
-                     s->name);
-    if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0) return false;
-    /* GLOBAL: the MPI's own plugins look for its symbols. NODELETE: it leaves handlers behind. */
-    s->plugin = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
-    if (!s->plugin) (void)snprintf(s->tried, sizeof s->tried, "%s", dlerror());
-    return s->plugin != NULL;
-}
-
-static bool try_list(search *s, const char *list)
-{
-    while (list && *list) {
-        size_t length = strcspn(list, ":");
-        if (length > 0 && try_in(s, list, (int)length, "")) return true;
-        list += length + (list[length] == ':');
-    }
-    return false;
-}
-
-static bool try_beside(search *s, const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    int length = slash ? (int)(slash - file) : 1;
-    const char *directory = slash ? file : ".";
-    return try_in(s, directory, length, "") || try_in(s, directory, length, "/longreel") ||
-           try_in(s, directory, length, "/../lib/longreel") ||
-           try_in(s, directory, length, "/../" LR_LIBDIR "/longreel");
-}
-
-static bool find_plugin(search *s)
-{
-    char program[4096];
-    Dl_info self;
-    if (try_list(s, getenv("LONGREEL_PLUGIN_PATH"))) return true;
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n > 0) {
-        program[n] = '\0';
-        if (try_beside(s, program)) return true;
-    }
-    if (dladdr((const void *)names, &self) != 0 && self.dli_fname && try_beside(s, self.dli_fname))
-        return true;
-    return try_in(s, LR_FULL_LIBDIR, (int)strlen(LR_FULL_LIBDIR), "/longreel");
-}
-
 static lr_status load(lr_mpi mpi, lr_world_wire *out, lr_error *err)
 {
-    search s = {.name = names[mpi]};
+    char file[64], tried[LR_ERROR_TEXT];
     lr_wire_get_function get = NULL;
-    if (!find_plugin(&s)) {
-        if (s.tried[0]) return lr_fail(err, LR_E_USAGE, "%s cannot be used: %s", titles[mpi], s.tried);
+    (void)snprintf(file, sizeof file, "liblongreel_mpi_%s.so", names[mpi]);
+    /* GLOBAL: the MPI's own plugins look for its symbols. NODELETE: it leaves handlers behind. */
+    void *plugin = lr_plugin_open(file, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE, tried, sizeof tried);
+    if (!plugin && tried[0]) return lr_fail(err, LR_E_USAGE, "%s cannot be used: %s", titles[mpi], tried);
+    if (!plugin)
         return lr_fail(err, LR_E_USAGE,
-                       "liblongreel_mpi_%s.so is missing: Longreel was built without %s, or "
-                       "LONGREEL_PLUGIN_PATH must name its directory", s.name, titles[mpi]);
-    }
-    *(void **)&get = dlsym(s.plugin, LR_WIRE_GET);
+                       "%s is missing: Longreel was built without %s, or LONGREEL_PLUGIN_PATH must name its "
+                       "directory", file, titles[mpi]);
+    *(void **)&get = dlsym(plugin, LR_WIRE_GET);
     const lr_wire *wire = get ? get(LR_WIRE_ABI) : NULL;
     if (!wire || wire->abi != LR_WIRE_ABI || wire->struct_size != sizeof(lr_wire)) {
-        (void)dlclose(s.plugin);
-        return lr_fail(err, LR_E_USAGE, "liblongreel_mpi_%s.so is of another version of Longreel",
-                       s.name);
+        (void)dlclose(plugin);
+        return lr_fail(err, LR_E_USAGE, "%s is of another version of Longreel", file);
     }
-    *out = (lr_world_wire){.wire = wire, .plugin = s.plugin};
+    *out = (lr_world_wire){.wire = wire, .plugin = plugin};
     return LR_OK;
 }
 

@@ -1,0 +1,126 @@
+/* A device (a GPU) with memory, streams and kernels of its own: what a forward pass on it calls.
+ *
+ * A table of its own beside lr_kernels, for the two work differently: on the CPU threads take tiles of rows
+ * and call slots with pointers to fp32; here a slot is enqueued once for all rows of a rank, on values in
+ * bf16 or fp32 that stay in the device's memory (docs/cuda.md: where the two meet). Common are the formulas
+ * (longreel/kernels.h), row-invariance, and that a slot writes nothing but its output.
+ *
+ * Streams. What is enqueued in a stream happens in order, some time later; streams are ordered among each
+ * other only by events. Enqueuing never waits. A stream keeps its first failure: what is enqueued after it
+ * does nothing, and lr_device_ops.wait hands it over. So the calls of a layer follow one another without
+ * checks, and no failure is lost, since results can only be had after a wait.
+ *
+ * Threads. A device may be used by any number of threads, a stream by one at a time. */
+#ifndef LONGREEL_DEVICE_H
+#define LONGREEL_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <longreel/status.h>
+#include <longreel/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LR_DEVICE_ABI 1u
+
+/* An address in the device's memory, in bytes; not a pointer. 0: none. */
+typedef uint64_t lr_device_at;
+
+typedef struct lr_stream lr_stream;
+typedef struct lr_event lr_event;
+
+/* A view of [rows, heads, dim] values in F32 or BF16: value d of head h of row r is number
+ * r * ld + h * head + d from `at`. Where there is one head, `head` does not matter. */
+typedef struct lr_rows {
+    lr_device_at at;
+    size_t ld, head;
+    lr_dtype dtype;
+} lr_rows;
+
+typedef struct lr_device_info {
+    char name[128];
+    int major, minor;    /* compute capability */
+    int n_multiprocessors;
+    size_t memory_bytes;
+    size_t shared_bytes; /* that a block may have */
+} lr_device_info;
+
+typedef struct lr_device_options {
+    int ordinal;        /* among the devices that the driver shows */
+    const char *driver; /* file name of the driver's library; NULL: LONGREEL_CUDA_DRIVER, or the system's */
+} lr_device_options;
+
+typedef struct lr_device_ops lr_device_ops;
+
+/* Devices begin with this. */
+typedef struct lr_device {
+    const lr_device_ops *ops;
+    lr_device_info info;
+} lr_device;
+
+struct lr_device_ops {
+    unsigned abi;
+    size_t struct_size;
+
+    /* LR_E_UNSUPPORTED: no driver, one too old, no device, or an architecture without kernels; the text says
+     * which. */
+    lr_status (*open)(lr_device **out, const lr_device_options *options, lr_error *err);
+    /* After all its streams, events and memory have been given back. */
+    void (*close)(lr_device *device);
+
+    /* ---- memory: planned before the run; alloc and release may wait for the device */
+
+    lr_status (*memory_left)(lr_device *device, size_t *bytes, lr_error *err);
+    /* Aligned to 256 bytes, contents undefined. LR_E_NOMEM names `what`, and how much was left. */
+    lr_status (*alloc)(lr_device *device, size_t bytes, const char *what, lr_device_at *out, lr_error *err);
+    void (*release)(lr_device *device, lr_device_at at);
+
+    /* ---- streams and events */
+
+    lr_status (*stream_create)(lr_device *device, lr_stream **out, lr_error *err);
+    /* Waits for what is under way. */
+    void (*stream_destroy)(lr_stream *stream);
+    lr_status (*event_create)(lr_device *device, lr_event **out, lr_error *err);
+    void (*event_destroy)(lr_event *event);
+    /* The point that the stream has reached; what is enqueued in `stream` from now on comes after it. */
+    void (*record)(lr_stream *stream, lr_event *event);
+    void (*wait_for)(lr_stream *stream, const lr_event *event);
+    /* Blocks until all that was enqueued has happened; the stream's first failure, if there was one. */
+    lr_status (*wait)(lr_stream *stream, lr_error *err);
+
+    /* ---- copies; host memory stays as it is until the stream has been waited for */
+
+    void (*upload)(lr_stream *stream, lr_device_at to, const void *from, size_t bytes);
+    void (*download)(lr_stream *stream, void *to, lr_device_at from, size_t bytes);
+    void (*copy)(lr_stream *stream, lr_device_at to, lr_device_at from, size_t bytes);
+    void (*fill)(lr_stream *stream, lr_device_at to, unsigned char value, size_t bytes);
+
+    /* ---- norms of each head of each row; w, b: F32 [dim], 0: none */
+
+    /* y = x * (mean(x^2) + eps)^-1/2 * w; y may be x. */
+    void (*rms_norm)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at w, size_t rows, size_t heads,
+                     size_t dim, float eps);
+    /* h += the above. */
+    void (*rms_norm_add)(lr_stream *stream, lr_rows h, lr_rows x, lr_device_at w, size_t rows, size_t dim,
+                         float eps);
+    /* y = (x - mean) / sqrt(var + eps) * w + b; y may be x. */
+    void (*layer_norm)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at w, lr_device_at b, size_t rows,
+                       size_t dim, float eps);
+};
+
+/* Opens liblongreel_cuda.so (looked for as lr_plugin_open does) once a process, and a device through it.
+ * LR_E_UNSUPPORTED when it is missing or the device cannot be used. */
+lr_status lr_device_open(lr_device **out, const lr_device_options *options, lr_error *err);
+
+/* What the plugin exports. */
+typedef const lr_device_ops *(*lr_device_get_function)(unsigned abi);
+#define LR_DEVICE_GET "lr_device_get"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,20 @@
+/* The device's memory. Addresses are numbers of their own, not the host's, with gaps between allocations:
+ * what the host takes for a pointer by mistake faults, and what a kernel touches is looked up. */
+#ifndef STANDIN_MEMORY_H
+#define STANDIN_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MEMORY_SHARED_WINDOW UINT64_C(0x00400000000) /* where shared memory lies among generic addresses */
+#define MEMORY_SHARED_BYTES UINT64_C(0x1000000)
+
+/* A new allocation, all bytes 0xff (a NaN in every format); false when more than `limit` would be held. */
+bool memory_alloc(size_t bytes, size_t limit, uint64_t *address);
+bool memory_free(uint64_t address);
+size_t memory_held(void);
+/* The bytes at [address, address + bytes), NULL when they do not lie inside one allocation. */
+unsigned char *memory_at(uint64_t address, size_t bytes);
+
+#endif
