@@ -1,6 +1,7 @@
 /* longreel: the commands. */
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
 
@@ -52,6 +53,13 @@ static int help(const char *name) {
     return cli_finish_output(CLI_DONE);
 }
 
+/* A launcher ends the job when the first of its processes fails, though another has still to say why. */
+static int let_others_speak(int code) {
+    const struct timespec a_while = {.tv_sec = 1};
+    if (code == CLI_WRONG_USAGE && cli_is_silent()) (void)nanosleep(&a_while, NULL);
+    return code;
+}
+
 int main(int argc, char **argv) {
     json_set_alloc_funcs(lr_alloc, lr_free);
     setvbuf(stderr, NULL, _IOLBF, 1 << 14); /* whole lines, where several processes write */
@@ -71,5 +79,5 @@ int main(int argc, char **argv) {
         cli_note("'longreel --help' lists them");
         return CLI_WRONG_USAGE;
     }
-    return command->run(command, argc - 1, argv + 1);
+    return let_others_speak(command->run(command, argc - 1, argv + 1));
 }

@@ -6,58 +6,81 @@
 #   remove_hosts
 # $work/agent starts commands on them, as ssh would: agent ADDRESS COMMAND...
 # shellcheck shell=bash disable=SC2154
-host_names=(longreel-$$-a longreel-$$-b)
+host_keepers=() # a process in each, that keeps it
 host_addresses=(10.211.77.1 10.211.77.2)
+
+# The host's own links are to be seen in /sys, too: UCX looks for them there.
+enter_host='mount --make-rprivate /sys && mount -t sysfs sys /sys && exec "$@"'
+
+# in_host 0|1 COMMAND...
+in_host() {
+    local keeper=${host_keepers[$1]}
+    shift
+    nsenter -t "$keeper" -n unshare -m --propagation unchanged /bin/sh -c "$enter_host" sh "$@"
+}
+
+# Not by names (ip netns add): those are mounts, which a script that is killed leaves behind.
+make_host() {
+    local i
+    unshare -n sleep infinity 2>"$work/hosts.err" &
+    host_keepers+=($!)
+    for ((i = 0; i < 100; i++)); do
+        kill -0 $! 2>/dev/null || return 1
+        [ "$(readlink /proc/$!/ns/net)" = "$(readlink /proc/self/ns/net)" ] || return 0
+        sleep 0.05
+    done
+    return 1
+}
 
 make_hosts() {
     local i
     command -v ip >/dev/null || return 1
-    for i in 0 1; do ip netns add "${host_names[i]}" 2>"$work/hosts.err" || return 1; done
-    ip link add lrva$$ netns "${host_names[0]}" type veth peer name lrvb$$ netns "${host_names[1]}" \
+    for i in 0 1; do make_host || return 1; done
+    ip link add lrva$$ netns "${host_keepers[0]}" type veth peer name lrvb$$ netns "${host_keepers[1]}" \
         2>"$work/hosts.err" || return 1
     for i in 0 1; do
         local link=lrva$$
         [ $i -eq 0 ] || link=lrvb$$
-        ip -n "${host_names[i]}" addr add "${host_addresses[i]}/24" dev $link &&
-            ip -n "${host_names[i]}" link set lo up && ip -n "${host_names[i]}" link set $link up || return 1
+        in_host $i ip addr add "${host_addresses[i]}/24" dev $link && in_host $i ip link set lo up &&
+            in_host $i ip link set $link up || return 1
     done
     # Until addresses of both kinds can be used.
     for ((i = 0; i < 100; i++)); do
-        [ -n "$(ip netns exec "${host_names[0]}" ip addr show tentative; ip netns exec "${host_names[1]}" ip addr show tentative)" ] ||
-            break
+        [ -n "$(in_host 0 ip addr show tentative; in_host 1 ip addr show tentative)" ] || break
         sleep 0.1
     done
     cat >"$work/agent" <<END
 #!/bin/bash
 while [[ \$1 == -* ]]; do shift; done
 case \$1 in
-${host_addresses[0]}) host=${host_names[0]} ;;
-${host_addresses[1]}) host=${host_names[1]} ;;
+${host_addresses[0]}) keeper=${host_keepers[0]} ;;
+${host_addresses[1]}) keeper=${host_keepers[1]} ;;
 *) echo "no host: \$1" >&2; exit 1 ;;
 esac
 shift
-exec ip netns exec \$host /bin/sh -c "\$*"
+exec nsenter -t \$keeper -n unshare -m --propagation unchanged /bin/sh -c '$enter_host' sh /bin/sh -c "\$*"
 END
     chmod +x "$work/agent"
 }
 
+# The last process of a namespace takes it, and the link, with it.
 remove_hosts() {
-    local name
-    for name in "${host_names[@]}"; do ip netns del "$name" 2>/dev/null; done
+    local keeper
+    for keeper in "${host_keepers[@]}"; do kill "$keeper" 2>/dev/null; done
 }
 
 on_host() {
-    local name=${host_names[0]}
-    [ "$1" = A ] || name=${host_names[1]}
+    local host=0
+    [ "$1" = A ] || host=1
     shift
-    ip netns exec "$name" "$@"
+    in_host $host "$@"
 }
 
-link_down() { ip -n "${host_names[0]}" link set lrva$$ down; }
-link_up() { ip -n "${host_names[0]}" link set lrva$$ up; }
+link_down() { in_host 0 ip link set lrva$$ down; }
+link_up() { in_host 0 ip link set lrva$$ up; }
 
 # Both ways.
 link_slow() {
-    tc -n "${host_names[0]}" qdisc replace dev lrva$$ root tbf rate "$1" burst 32kbit latency 50ms &&
-        tc -n "${host_names[1]}" qdisc replace dev lrvb$$ root tbf rate "$1" burst 32kbit latency 50ms
+    in_host 0 tc qdisc replace dev lrva$$ root tbf rate "$1" burst 32kbit latency 50ms &&
+        in_host 1 tc qdisc replace dev lrvb$$ root tbf rate "$1" burst 32kbit latency 50ms
 }

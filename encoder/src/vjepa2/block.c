@@ -35,7 +35,7 @@ static void place_angles(const lr_tile *tile, size_t d)
     const lr_tile_work *work = tile->work;
     size_t half = d / 2, grid = tile->backbone->grid, rows = tile->rows;
     float *cosines = work->norm, *sines = work->norm + rows * half;
-    int32_t positions[LR_ROW_TILE];
+    int32_t positions[LR_ROW_TILE] = {0};
     for (size_t axis = 0; axis < 3; axis++) {
         for (size_t r = 0; r < rows; r++) {
             uint64_t n = tile->first + r, in_tubelet = n % (grid * grid);
