@@ -253,25 +253,36 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-/* Timing costs as much as a few pictures and some hundred tokens: only where that is a fiftieth of the work. */
-static lr_status predict_time(lr_job *job, const lr_plan *plan, lr_error *err) {
-    lr_speed *speed = job->options->speed;
+/* Timing the parts costs as much as a few pictures and some hundred tokens: that is done where it is a fiftieth of
+ * the work. Else a tile of tokens must do. */
+static lr_status find_speed(lr_job *job, lr_speed *out, lr_error *err) {
+    lr_speed *kept = job->options->speed;
     lr_encode_options here = *job->options; /* this machine's ranks, as local ones */
     const lr_model_info *info = lr_model_info_of(job->model);
-    job->predicted_seconds = -1;
-    if (!speed || (job->comm && job->comm->rank != 0)) return LR_OK;
-    if (speed->token <= 0) {
+    lr_status st = LR_OK;
+    if (kept->token <= 0) {
         double timing = 4 * info->picture_macs * job->options->soft_tokens + 200 * info->sound_macs +
                         3 * lr_backbone_flop(job->model, 1024) / 2;
-        if (towers_weight(job) + backbone_weight(job) < 50 * timing) return LR_OK;
         here.comm = NULL;
         here.save_stages = false;
         if (job->comm && here.node_ranks > 0) here.ranks = here.node_ranks;
-        if (here.ranks > LR_LOCAL_MAX) return LR_OK;
-        lr_status st = lr_speed_measure(job->model, &here, speed, err);
-        if (st != LR_OK) return st;
+        if (here.ranks > LR_LOCAL_MAX) here.ranks = LR_LOCAL_MAX;
+        if (towers_weight(job) + backbone_weight(job) < 50 * timing) {
+            return lr_speed_estimate(job->model, &here, out, err);
+        }
+        st = lr_speed_measure(job->model, &here, kept, err);
     }
-    job->predicted_seconds = lr_speed_predict(job->model, speed, plan, job->options);
+    *out = *kept;
+    return st;
+}
+
+static lr_status predict_time(lr_job *job, const lr_plan *plan, lr_error *err) {
+    lr_speed speed;
+    job->predicted_seconds = -1;
+    if (!job->options->speed || (job->comm && job->comm->rank != 0)) return LR_OK;
+    lr_status st = find_speed(job, &speed, err);
+    if (st != LR_OK) return st;
+    job->predicted_seconds = lr_speed_predict(job->model, &speed, plan, job->options);
     if (job->comm && job->options->node_ranks > 0) { /* as many machines */
         job->predicted_seconds *= (double)job->options->node_ranks / job->ranks;
     }

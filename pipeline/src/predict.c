@@ -28,6 +28,22 @@ static lr_status measure_backbone(lr_model *model, int threads, lr_speed *out, l
     return LR_OK;
 }
 
+lr_status lr_speed_estimate(lr_model *model, const lr_encode_options *options, lr_speed *out, lr_error *err) {
+    const lr_model_info *info = lr_model_info_of(model);
+    int threads = threads_together(options);
+    uint64_t tokens = (uint64_t)threads * LR_ROW_TILE;
+    lr_bench_result result;
+    *out = (lr_speed){0};
+    lr_status st = lr_bench_backbone(model, tokens, lr_encode_defaults().chunk, 1, threads, 1, &result, err);
+    if (st != LR_OK) return st;
+    double rate = result.flop / result.seconds_min;
+    out->picture = 2 * info->picture_macs * options->soft_tokens / rate;
+    out->sound_token = 2 * info->sound_macs / rate;
+    out->token = lr_backbone_flop(model, 1) / rate;
+    out->attention = rate;
+    return LR_OK;
+}
+
 /* ------------------------------------------------------------------ sound */
 
 #define SOUND_SECONDS 4

@@ -20,6 +20,9 @@ typedef struct lr_speed {
  * timed. */
 lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr_speed *out,
                            lr_error *err);
+/* For a run that is not much longer than that timing: a tile of tokens a thread is timed, once, and all
+ * other work is taken to go at the same rate. options->soft_tokens must be set. */
+lr_status lr_speed_estimate(lr_model *model, const lr_encode_options *options, lr_speed *out, lr_error *err);
 /* Seconds of towers and backbone; reading and decoding the file are not in it. */
 double lr_speed_predict(const lr_model *model, const lr_speed *speed, const lr_plan *plan,
                         const lr_encode_options *options);
