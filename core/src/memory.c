@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 /* Under the address sanitizer the header is a red zone, so that a read before a block is seen. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -106,6 +110,13 @@ void lr_free(void *block)
     block_header *header = open_header(block);
     atomic_fetch_sub(&live_bytes, header->bytes);
     free(header);
+}
+
+void lr_trim(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 char *lr_strdup(const char *text)

@@ -85,6 +85,8 @@ void lri_source_keep(lri_source *source, int stream, int other, bool astray);
  * the end of what can be read. */
 lr_status lri_source_read(lri_source *source, bool *got, lr_error *err);
 void lri_source_close(lri_source *source);
+/* The file stays open. */
+void lri_source_close_demuxer(lri_source *source);
 
 /* bytes [at, at + count) of the file; *got may be less at its end. */
 lr_status lri_source_pread(lri_source *source, int64_t at, void *to, size_t count, size_t *got,

@@ -28,12 +28,11 @@ done:
 static lr_picture_kind kind_of(const lr_recording *recording, const lri_decoder *decoder)
 {
     const AVFrame *frame = decoder->frame;
-    const AVStream *stream = decoder->source.format->streams[recording->video.stream];
+    const AVStream *stream = lri_stream_of(&decoder->source, recording->video.stream, &recording->video.reach);
     AVRational sar = frame->sample_aspect_ratio.num > 0 ? frame->sample_aspect_ratio
                                                         : stream->sample_aspect_ratio;
     lr_video_info info = {.coded_width = frame->width, .coded_height = frame->height};
-    lr_picture_kind kind = {
-        .from = lri_video_time(recording, recording->video.packets[frame->pts].pts)};
+    lr_picture_kind kind = {.from = lri_video_time(recording, lri_pts(&recording->video, (size_t)frame->pts))};
     if (!lri_set_display(&info, sar, recording->orientation.transposed)) return kind;
     kind.width = info.display_width;
     kind.height = info.display_height;
@@ -54,7 +53,7 @@ static lr_status look(const lr_recording *recording, lri_decoder *decoder, size_
     for (bool got = true; got;) {
         LR_TRY(lri_decoder_next(decoder, limit, &got, err));
         if (!got || (size_t)decoder->frame->pts < place) continue;
-        if (!(video->packets[decoder->frame->pts].flags & LRI_SHOWN)) continue;
+        if (!(lri_flags(video, (size_t)decoder->frame->pts) & LRI_SHOWN)) continue;
         if (lri_frame_is_suspect(decoder)) continue;
         *kind = kind_of(recording, decoder);
         *found = kind->width > 0;
@@ -89,7 +88,7 @@ lr_status lri_find_changes(lr_recording *recording, lr_error *err)
     bool found = false;
     if (video->n_places == 0) return LR_OK;
     LR_TRY(lri_decoder_open(&decoder, recording, 1, err));
-    LR_TRY(look(recording, &decoder, video->shown[0], &kind, &found, err));
+    LR_TRY(look(recording, &decoder, lri_shown(video, 0), &kind, &found, err));
     if (found) LR_TRY(add(recording, &kind, err));
     for (size_t i = 0; i < video->n_places; i++) {
         LR_TRY(look(recording, &decoder, video->places[i], &kind, &found, err));

@@ -12,31 +12,25 @@
 /* Packets that are sooner read over than sought for. */
 #define MOST_READ_OVER 64
 
-static bool is_entry(const lri_packet *packet)
-{
-    return (packet->flags & (LRI_OPEN | LRI_CLOSED)) != 0;
-}
-
 bool lri_leads(const lri_video_index *video, size_t entry, size_t ordinal)
 {
-    const lri_packet *first = &video->packets[entry];
-    if (!(first->flags & LRI_OPEN) || ordinal <= entry) return false;
-    if (video->packets[ordinal].pts < first->pts) return true;
+    if (!(lri_flags(video, entry) & LRI_OPEN) || ordinal <= entry) return false;
+    if (lri_pts(video, ordinal) < lri_pts(video, entry)) return true;
     /* Where the type is known, B-pictures right behind an entry lead it whatever their stamps say. */
     for (size_t i = ordinal; i > entry; i--)
-        if (!(video->packets[i].flags & LRI_B)) return false;
+        if (!(lri_flags(video, i) & LRI_B)) return false;
     return true;
 }
 
 size_t lri_entry_of(const lri_video_index *video, size_t ordinal)
 {
-    return video->entry[ordinal];
+    return (size_t)lri_numbers_get(&video->entry, ordinal);
 }
 
 size_t lri_last_entry(const lri_video_index *video, size_t ordinal)
 {
     size_t i = ordinal;
-    while (i > 0 && !is_entry(&video->packets[i])) i--;
+    while (i > 0 && !lri_is_entry(video, i)) i--;
     return i;
 }
 
@@ -44,7 +38,7 @@ size_t lri_leading_end(const lri_video_index *video, size_t entry)
 {
     size_t end = entry;
     for (size_t i = entry + 1; i < video->n_packets && i <= entry + MOST_LEADING; i++) {
-        if (is_entry(&video->packets[i])) break;
+        if (lri_is_entry(video, i)) break;
         if (lri_leads(video, entry, i)) end = i + 1;
     }
     return end;
@@ -52,8 +46,8 @@ size_t lri_leading_end(const lri_video_index *video, size_t entry)
 
 bool lri_gap_behind(const lri_video_index *video, size_t ordinal)
 {
-    if (video->marks_late) return ordinal > 0 && (video->packets[ordinal - 1].flags & LRI_CORRUPT);
-    return (video->packets[ordinal].flags & LRI_CORRUPT) != 0;
+    if (video->marks_late) return ordinal > 0 && (lri_flags(video, ordinal - 1) & LRI_CORRUPT);
+    return (lri_flags(video, ordinal) & LRI_CORRUPT) != 0;
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -62,15 +56,16 @@ static lr_status open_source(lri_decoder *decoder, lr_error *err)
 {
     const lr_recording *recording = decoder->recording;
     lri_source_close(&decoder->source);
-    lr_status st = lri_recording_reopen(recording, &decoder->source, err);
-    if (st != LR_OK) return st;
+    decoder->direct = recording->video.reach.direct && !decoder->demuxes;
+    decoder->next = 0;
+    decoder->held = false;
+    lr_status st = lri_recording_reopen(recording, &decoder->source, !decoder->direct, err);
+    if (st != LR_OK || decoder->direct) return st;
     AVFormatContext *format = decoder->source.format;
     if (recording->video.stream >= (int)format->nb_streams)
         return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
     lri_source_keep(&decoder->source, recording->video.stream, recording->audio.stream,
                     recording->astray || decoder->reads_both);
-    decoder->next = 0;
-    decoder->held = false;
     return LR_OK;
 }
 
@@ -103,18 +98,20 @@ static bool is_sticky(const lri_decoder *decoder)
 static lr_status open_codec(lri_decoder *decoder, lr_error *err)
 {
     const lr_recording *recording = decoder->recording;
-    const AVStream *stream = decoder->source.format->streams[recording->video.stream];
-    const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
+    const AVCodecParameters *parameters =
+        lri_stream_of(&decoder->source, recording->video.stream, &recording->video.reach)->codecpar;
+    const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
     if (!codec)
         return lr_fail(err, LR_E_UNSUPPORTED, "%s: no decoder for %s", recording->path,
-                       lri_codec_name(stream->codecpar->codec_id));
+                       lri_codec_name(parameters->codec_id));
     decoder->codec = avcodec_alloc_context3(codec);
-    decoder->frame = av_frame_alloc();
+    /* A picture that was taken outlives the codec that it came from. */
+    if (!decoder->frame) decoder->frame = av_frame_alloc();
     if (!decoder->packet) decoder->packet = av_packet_alloc();
     if (!decoder->codec || !decoder->frame || !decoder->packet)
         return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a decoder", recording->path);
     AVCodecContext *c = decoder->codec;
-    int code = avcodec_parameters_to_context(c, stream->codecpar);
+    int code = avcodec_parameters_to_context(c, parameters);
     if (code < 0) return lri_av_fail(err, code, LR_E_FORMAT, "%s: stream %d", recording->path,
                                      recording->video.stream);
     c->opaque = &decoder->watch;
@@ -148,7 +145,6 @@ static lr_status reopen_codec(lri_decoder *decoder, lr_error *err)
     lr_error cause = {0};
     for (;;) {
         avcodec_free_context(&decoder->codec);
-        av_frame_free(&decoder->frame);
         lr_status st = open_codec(decoder, &cause);
         if (st == LR_OK) return LR_OK;
         if (!decoder->on_hardware || st == LR_E_NOMEM) return lr_fail(err, st, "%s", cause.text);
@@ -205,17 +201,16 @@ static lr_status read_picture(lri_decoder *decoder, bool *got, lr_error *err)
 
 static bool is_packet(const lri_decoder *decoder, size_t ordinal)
 {
-    const lri_packet *entry = &decoder->recording->video.packets[ordinal];
-    return lri_packet_check(decoder->packet) == entry->check;
+    return lri_packet_check(decoder->packet) == decoder->recording->video.checks[ordinal];
 }
 
 /* The same payload may come again later: one of its stamps must fit as well. */
 static bool is_stamped(const lri_decoder *decoder, size_t ordinal)
 {
-    const lri_packet *entry = &decoder->recording->video.packets[ordinal];
+    const lri_video_index *video = &decoder->recording->video;
     const AVPacket *packet = decoder->packet;
-    return packet->dts == AV_NOPTS_VALUE || packet->dts == entry->seek ||
-           packet->pts == AV_NOPTS_VALUE || packet->pts == entry->pts;
+    return packet->dts == AV_NOPTS_VALUE || packet->dts == lri_seek(video, ordinal) ||
+           packet->pts == AV_NOPTS_VALUE || packet->pts == lri_pts(video, ordinal);
 }
 
 /* Seeks to `back` seconds before the entry's stamp and reads up to the entry. *found false: it did
@@ -223,7 +218,7 @@ static bool is_stamped(const lri_decoder *decoder, size_t ordinal)
 static lr_status seek_to(lri_decoder *decoder, size_t entry, int back, bool *found, lr_error *err)
 {
     const lri_video_index *video = &decoder->recording->video;
-    int64_t stamp = video->packets[entry].seek;
+    int64_t stamp = lri_seek(video, entry);
     *found = false;
     if (stamp == AV_NOPTS_VALUE) return LR_OK;
     stamp = lri_saturate((lri_wide)stamp - av_rescale_q(back, (AVRational){1, 1}, video->time_base));
@@ -239,7 +234,7 @@ static lr_status seek_to(lri_decoder *decoder, size_t entry, int back, bool *fou
             return LR_OK;
         }
         int64_t dts = decoder->packet->dts;
-        if (dts != AV_NOPTS_VALUE && dts > video->packets[entry].seek) return LR_OK;
+        if (dts != AV_NOPTS_VALUE && dts > lri_seek(video, entry)) return LR_OK;
     }
     return LR_OK;
 }
@@ -320,8 +315,9 @@ lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
     atomic_store(&decoder->watch.errors, 0);
     double start = lri_clock_now();
     decoder->work.begins++;
-    LR_TRY(skip_to(decoder, entry, &found, err));
+    if (!decoder->direct) LR_TRY(skip_to(decoder, entry, &found, err));
     if (!found) decoder->held = false;
+    found = found || decoder->direct;
     if (!found && entry > 0) {
         LR_TRY(seek_to(decoder, entry, 0, &found, err));
         if (!found) LR_TRY(seek_to(decoder, entry, 3, &found, err));
@@ -338,7 +334,7 @@ done:
 
 bool lri_packet_passes(const lri_video_index *video, const uint8_t *keep, size_t ordinal)
 {
-    if (!keep || (video->packets[ordinal].flags & (LRI_REFERENCE | LRI_OPEN)) || is_guessing(video->codec))
+    if (!keep || (lri_flags(video, ordinal) & (LRI_REFERENCE | LRI_OPEN)) || is_guessing(video->codec))
         return false;
     /* The packet behind a wanted one may be the second field of its picture. */
     size_t before = ordinal > 0 ? ordinal - 1 : 0;
@@ -348,10 +344,20 @@ bool lri_packet_passes(const lri_video_index *video, const uint8_t *keep, size_t
 bool lri_decoder_passes(const lri_decoder *decoder, size_t ordinal)
 {
     const lri_video_index *video = &decoder->recording->video;
-    if ((video->packets[ordinal].flags & (LRI_REFERENCE | LRI_OPEN)) || is_guessing(video->codec)) return false;
+    if ((lri_flags(video, ordinal) & (LRI_REFERENCE | LRI_OPEN)) || is_guessing(video->codec)) return false;
     if (decoder->avoid && decoder->avoid(decoder->avoid_arg, ordinal)) return true;
     bool also = decoder->also != SIZE_MAX && (ordinal == decoder->also || ordinal == decoder->also + 1);
     return !also && lri_packet_passes(video, decoder->keep, ordinal);
+}
+
+/* The packet `next` from where the index saw it. */
+static lr_status read_direct(lri_decoder *decoder, bool *got, lr_error *err)
+{
+    lr_status st = lri_reach_read(&decoder->recording->video.reach, &decoder->source, decoder->next, decoder->packet,
+                                  got, err);
+    if (st == LR_OK && *got && !is_packet(decoder, decoder->next)) *got = false;
+    if (st == LR_OK && !*got) decoder->demuxes = true;
+    return st;
 }
 
 /* The packet `next` into `packet`. Readers after a seek must give what the index saw; where they do
@@ -365,7 +371,8 @@ static lr_status hold_next(lri_decoder *decoder, bool *got, lr_error *err)
         *got = false;
         return LR_OK;
     }
-    LR_TRY(read_picture(decoder, got, err));
+    if (decoder->direct) LR_TRY(read_direct(decoder, got, err));
+    else LR_TRY(read_picture(decoder, got, err));
     if (!*got || !is_packet(decoder, decoder->next)) {
         lr_log(LR_LOG_DEBUG, "%s: packet %zu is not where a seek led: reading from the start",
                decoder->recording->path, decoder->next);
@@ -401,6 +408,12 @@ lr_status lri_decoder_drain(lri_decoder *decoder, lr_error *err)
 lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err)
 {
     bool got;
+    if (decoder->direct && !decoder->held && decoder->next < decoder->recording->video.n_packets &&
+        lri_decoder_passes(decoder, decoder->next)) {
+        decoder->work.passed++;
+        decoder->next++;
+        return LR_OK;
+    }
     double start = lri_clock_now();
     lr_status st = hold_next(decoder, &got, err);
     decoder->work.read += lri_clock_now() - start;
@@ -476,7 +489,7 @@ static void plan_renewal(lri_decoder *decoder)
 {
     const lri_video_index *video = &decoder->recording->video;
     if (decoder->renew_end != SIZE_MAX || decoder->next >= video->n_packets) return;
-    if (is_sticky(decoder) && decoder->next > decoder->began && is_entry(&video->packets[decoder->next]))
+    if (is_sticky(decoder) && decoder->next > decoder->began && lri_is_entry(video, decoder->next))
         decoder->renew_at = decoder->next;
     if (decoder->next == decoder->renew_at)
         decoder->renew_end = lri_leading_end(video, decoder->renew_at);
@@ -543,8 +556,8 @@ static bool is_key(const AVFrame *frame)
 bool lri_frame_is_suspect(const lri_decoder *decoder)
 {
     const AVFrame *frame = decoder->frame;
-    const lri_packet *packet = &decoder->recording->video.packets[frame->pts];
+    unsigned flags = lri_flags(&decoder->recording->video, (size_t)frame->pts);
     if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags != 0) return true;
-    if ((packet->flags & LRI_CLOSED) && !is_key(frame)) return true;
+    if ((flags & LRI_CLOSED) && !is_key(frame)) return true;
     return lri_canary_lives(decoder->codec, frame);
 }

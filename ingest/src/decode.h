@@ -16,6 +16,8 @@ typedef struct lri_decoder {
     AVFrame *frame;
     AVPacket *packet; /* the next one to feed, where `held` */
     bool held, opened, draining, ended;
+    bool direct;     /* packets are read where the index saw them; no demuxer is open */
+    bool demuxes;    /* that has failed */
     bool reads_both; /* the sound's packets, too, as the index did */
     bool stale;      /* what the codec decoded may have left wrong settings: it is opened anew */
     bool always_new; /* set by the owner: a codec of its own for each beginning */

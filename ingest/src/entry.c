@@ -56,7 +56,7 @@ lr_status lri_video_find_entries(lri_video_index *video, lr_error *err)
     entry_stack stack = {0};
     size_t latest = SIZE_MAX; /* the last open entry, while only B-pictures follow: all of them lead it */
     LR_TRY(LR_NEW(&stack.ordinals, video->n_packets, "the index of the pictures", err));
-    LR_TRY(LR_NEW(&video->entry, video->n_packets, "the index of the pictures", err));
+    LR_TRY(LR_NEW(&video->made_entry, video->n_packets, "the index of the pictures", err));
     for (size_t i = 0; i < video->n_packets; i++) {
         const lri_packet *packet = &video->packets[i];
         bool entry = (packet->flags & (LRI_OPEN | LRI_CLOSED)) != 0;
@@ -66,7 +66,7 @@ lr_status lri_video_find_entries(lri_video_index *video, lr_error *err)
         }
         if (entry && (packet->flags & LRI_CLOSED)) push(video, &stack, (uint32_t)i);
         else if (entry) latest = i;
-        video->entry[i] = entry ? (uint32_t)i : find(video, &stack, packet->pts);
+        video->made_entry[i] = entry ? (uint32_t)i : find(video, &stack, packet->pts);
     }
     video->reorder = reorder_of(video);
 done:

@@ -1,5 +1,7 @@
 #include "fields.h"
 
+#include "decode.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ bool lri_is_interlaced(const AVFrame *frame)
 #endif
 }
 
-static bool are_near(uint32_t a, uint32_t b)
+static bool are_near(size_t a, size_t b)
 {
     return (a > b ? a - b : b - a) <= MOST_APART;
 }
@@ -26,15 +28,15 @@ static bool are_near(uint32_t a, uint32_t b)
 bool lri_fields_want_before(const lri_video_index *video, size_t shown)
 {
     if (shown == 0) return false;
-    uint32_t before = video->shown[shown - 1], at = video->shown[shown];
+    size_t before = lri_shown(video, shown - 1), at = lri_shown(video, shown);
     if (!are_near(before, at)) return false;
-    uint32_t entry = video->entry[before];
-    return entry == video->entry[at] || (before >= entry && before - entry < MOST_FOR_BEFORE);
+    size_t entry = lri_entry_of(video, before);
+    return entry == lri_entry_of(video, at) || (before >= entry && before - entry < MOST_FOR_BEFORE);
 }
 
 bool lri_fields_want_after(const lri_video_index *video, size_t shown)
 {
-    return shown + 1 < video->n_shown && are_near(video->shown[shown], video->shown[shown + 1]);
+    return shown + 1 < video->n_shown && are_near(lri_shown(video, shown), lri_shown(video, shown + 1));
 }
 
 lr_status lri_fields_keep(lri_fields *fields, const AVFrame *frame, lr_error *err)

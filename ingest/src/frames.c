@@ -38,7 +38,7 @@ struct lr_frame_reader {
 
 static size_t ordinal_of(const lr_frame_reader *reader, size_t shown)
 {
-    return reader->recording->video.shown[shown];
+    return lri_shown(&reader->recording->video, shown);
 }
 
 static bool is_clean(const lr_frame_reader *reader, size_t shown)
@@ -89,7 +89,7 @@ static lr_time shown_time(const lr_frame_reader *reader, size_t shown)
 {
     const lr_recording *recording = reader->recording;
     if (shown >= recording->video.n_shown) return recording->timeline.video.end;
-    return lri_video_time(recording, recording->video.packets[ordinal_of(reader, shown)].pts);
+    return lri_video_time(recording, lri_pts(&recording->video, ordinal_of(reader, shown)));
 }
 
 static bool is_bad(const lr_frame_reader *reader, size_t shown)
@@ -262,7 +262,7 @@ done:
 static bool has_gap(const lri_video_index *video, size_t entry)
 {
     for (size_t i = entry; i < video->n_packets; i++) {
-        if (i > entry && (video->packets[i].flags & (LRI_OPEN | LRI_CLOSED))) return false;
+        if (i > entry && lri_is_entry(video, i)) return false;
         if (lri_gap_behind(video, i)) return true;
     }
     return false;
@@ -314,10 +314,10 @@ static lr_status finish(lr_frame_reader *reader, lr_error *err)
     if (!reader->recording->options.every_picture) return LR_OK;
     size_t began = lri_entry_of(video, ordinal_of(reader, reader->shown_first));
     for (size_t i = reader->shown_first; i < reader->shown_end; i++) {
-        if (video->shown[i] >= end) end = (size_t)video->shown[i] + 1;
+        size_t ordinal = lri_shown(video, i);
+        if (ordinal >= end) end = ordinal + 1;
         /* Time stamps can be so wrong that a picture lies far before its neighbours in the file. */
-        if (video->shown[i] < began)
-            LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, video->shown[i], err));
+        if (ordinal < began) LR_TRY(lri_verdicts_examine(&reader->stream.verdicts, ordinal, err));
     }
     LR_TRY(lri_stream_finish(&reader->stream, end, err));
     LR_TRY(report_all(reader, err));

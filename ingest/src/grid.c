@@ -105,7 +105,7 @@ size_t lri_grid_shown(const lr_recording *recording, int64_t k)
     size_t low = 0, high = video->n_shown; /* shown[0 .. low) are at or before the grid point */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (video->packets[video->shown[middle]].pts <= tick) low = middle + 1;
+        if (lri_pts(video, lri_shown(video, middle)) <= tick) low = middle + 1;
         else high = middle;
     }
     return low > 0 ? low - 1 : 0;

@@ -203,12 +203,14 @@ static lr_status add_packet(lr_recording *recording, lri_source *source, lri_clo
     if (lost && kind == 0 && recording->video.n_packets > 0)
         recording->video.packets[recording->video.n_packets - 1].flags |= LRI_CORRUPT;
     if (kind == 0) note_lost(&recording->video, source, packet);
+    lr_status st = lri_reach_add(kind == 0 ? &recording->video.reach : &recording->audio.reach, source, packet, err);
+    if (st != LR_OK) return st;
     recording->video.explained += packet->size + HEADERS;
     int64_t dts = packet->dts, pts = packet->pts;
     if (source->format->iformat->flags & AVFMT_TS_DISCONT)
         lri_clock_correct(&clocks[kind], &clocks[1 - kind], stream->time_base, packet);
     if (kind == 1) return lri_sound_index_add(recording, stream, packet, err);
-    lr_status st = add_picture(recording, stream, packet, err);
+    st = add_picture(recording, stream, packet, err);
     /* The demuxer is asked for what lies in the file. */
     if (st == LR_OK)
         recording->video.packets[recording->video.n_packets - 1].seek =
@@ -281,10 +283,12 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
         video->codec = format->streams[video->stream]->codecpar->codec_id;
         /* libav's parser gives a picture out when the next one begins, with the mark of that. */
         video->marks_late = strcmp(format->iformat->name, "mpegts") == 0;
+        LR_TRY(lri_reach_begin(&video->reach, source, format->streams[video->stream], err));
     }
     if (audio->stream >= 0) {
         audio->time_base = format->streams[audio->stream]->time_base;
         audio->rate = format->streams[audio->stream]->codecpar->sample_rate;
+        LR_TRY(lri_reach_begin(&audio->reach, source, format->streams[audio->stream], err));
     }
     video->last_end = INT64_MIN;
     LR_TRY(read_packets(recording, source, err));
@@ -297,6 +301,7 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     confirm_lost(video);
     if (audio->n_packets > 0)
         LR_TRY(lri_sound_index_finish(recording, format->streams[audio->stream], err));
+    if (video->n_packets > 0) LR_TRY(lri_video_seal(video, err));
     if (video->n_shown == 0) video->stream = -1;
     if (audio->n_runs == 0) audio->stream = -1;
     if (video->stream < 0 && audio->stream < 0)

@@ -69,8 +69,15 @@ void lri_video_index_free(lri_video_index *video)
 {
     close_parser(video);
     lr_free(video->packets);
-    lr_free(video->shown);
-    lr_free(video->entry);
+    lr_free(video->made_shown);
+    lr_free(video->made_entry);
+    lr_free(video->flags);
+    lr_free(video->checks);
+    lri_numbers_free(&video->pts);
+    lri_numbers_free(&video->seek);
+    lri_numbers_free(&video->shown);
+    lri_numbers_free(&video->entry);
+    lri_reach_free(&video->reach);
     lr_free(video->places);
     memset(video, 0, sizeof *video);
     video->stream = -1;
@@ -228,13 +235,13 @@ static lr_status sort_shown(lri_video_index *video, lr_error *err)
     for (size_t i = 0; i < video->n_packets; i++) n += video->packets[i].flags & LRI_SHOWN;
     lr_status st = LR_OK;
     LR_TRY(LR_NEW(&sorted, n, "the order of the pictures", err));
-    LR_TRY(LR_NEW(&video->shown, n, "the order of the pictures", err));
+    LR_TRY(LR_NEW(&video->made_shown, n, "the order of the pictures", err));
     n = 0;
     for (size_t i = 0; i < video->n_packets; i++)
         if (video->packets[i].flags & LRI_SHOWN)
             sorted[n++] = (ordered_picture){video->packets[i].pts, (uint32_t)i};
     qsort(sorted, n, sizeof *sorted, by_key);
-    for (size_t i = 0; i < n; i++) video->shown[i] = sorted[i].ordinal;
+    for (size_t i = 0; i < n; i++) video->made_shown[i] = sorted[i].ordinal;
     video->n_shown = n;
 done:
     lr_free(sorted);
@@ -252,7 +259,7 @@ static bool keeps_rate(const lri_video_index *video, AVRational rate)
         return false;
     for (size_t n = 0; n < video->n_shown; n++) {
         /* (pts - first) * tb = n * den / num, within one tick. */
-        lri_wide ticks = (lri_wide)video->packets[video->shown[n]].pts - video->first_pts;
+        lri_wide ticks = (lri_wide)video->packets[video->made_shown[n]].pts - video->first_pts;
         lri_wide left = ticks * video->time_base.num * rate.num;
         lri_wide right = (lri_wide)n * rate.den * video->time_base.den;
         lri_wide tick = (lri_wide)video->time_base.num * rate.num;
@@ -264,15 +271,15 @@ static bool keeps_rate(const lri_video_index *video, AVRational rate)
 static void find_end(lri_video_index *video, const AVStream *stream)
 {
     size_t n = video->n_shown;
-    int64_t last = video->packets[video->shown[n - 1]].pts;
-    video->first_pts = video->packets[video->shown[0]].pts;
+    int64_t last = video->packets[video->made_shown[n - 1]].pts;
+    video->first_pts = video->packets[video->made_shown[0]].pts;
     if (video->last_end <= last) {
         /* No duration known: as long as the picture before, or as the stated rate has it. */
         int64_t step = video->typical;
         AVRational rate = stream->avg_frame_rate.num > 0 ? stream->avg_frame_rate
                                                          : stream->r_frame_rate;
         if (step <= 0 && n > 1)
-            step = lri_saturate((lri_wide)last - video->packets[video->shown[n - 2]].pts);
+            step = lri_saturate((lri_wide)last - video->packets[video->made_shown[n - 2]].pts);
         else if (step <= 0 && rate.num > 0 && rate.den > 0)
             step = av_rescale_q(1, av_inv_q(rate), video->time_base);
         if (step < 0 || __builtin_add_overflow(last, step, &video->last_end)) video->last_end = last;

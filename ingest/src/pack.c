@@ -20,15 +20,24 @@ typedef struct packed_array {
     size_t count, size;
 } packed_array;
 
-enum { N_ARRAYS = 8 };
+enum { N_ARRAYS = 20 };
+
+#define NUMBERS(n) \
+    {(void **)&(n).bytes, (n).n_bytes, 1}, {(void **)&(n).blocks, (n).n_blocks, sizeof *(n).blocks}
+
 
 static void list_arrays(lr_recording *r, packed_array arrays[N_ARRAYS])
 {
     const packed_array all[N_ARRAYS] = {
-        {(void **)&r->video.packets, r->video.n_packets, sizeof *r->video.packets},
-        {(void **)&r->video.shown, r->video.n_shown, sizeof *r->video.shown},
-        {(void **)&r->video.entry, r->video.n_packets, sizeof *r->video.entry},
-        {(void **)&r->audio.packets, r->audio.n_packets, sizeof *r->audio.packets},
+        {(void **)&r->video.flags, r->video.n_packets, sizeof *r->video.flags},
+        {(void **)&r->video.checks, r->video.n_packets, sizeof *r->video.checks},
+        NUMBERS(r->video.pts),
+        NUMBERS(r->video.seek),
+        NUMBERS(r->video.entry),
+        NUMBERS(r->video.shown),
+        NUMBERS(r->video.reach.places),
+        NUMBERS(r->audio.kept),
+        NUMBERS(r->audio.reach.places),
         {(void **)&r->audio.runs, r->audio.n_runs, sizeof *r->audio.runs},
         {(void **)&r->damage, r->n_damage, sizeof *r->damage},
         {(void **)&r->gaps, r->n_gaps, sizeof *r->gaps},
@@ -80,22 +89,23 @@ lr_status lr_recording_pack(const lr_recording *recording, void **bytes, size_t 
 /* Pointers of another process. */
 static void forget_pointers(lr_recording *r)
 {
+    packed_array arrays[N_ARRAYS];
+    list_arrays(r, arrays);
+    for (int i = 0; i < N_ARRAYS; i++) *arrays[i].data = NULL;
     r->path = NULL;
     r->timeline.path = NULL;
     r->video.packets = NULL;
-    r->video.shown = NULL;
-    r->video.entry = NULL;
+    r->video.made_shown = NULL;
+    r->video.made_entry = NULL;
+    r->video.reach.description = NULL;
+    r->audio.reach.description = NULL;
     r->video.parser = NULL;
     r->video.parser_codec = NULL;
     r->video.poc = NULL;
-    r->audio.packets = NULL;
-    r->audio.runs = NULL;
+    r->audio.pts = r->audio.declared = (lri_numbers){0};
     r->audio.parser = NULL;
     r->audio.parser_codec = NULL;
-    r->damage = NULL;
     r->warnings = NULL;
-    r->gaps = NULL;
-    r->kinds = NULL;
     r->video.places = NULL;
     r->timeline.video.kinds = NULL;
     r->timeline.damage = NULL;
@@ -192,8 +202,6 @@ lr_status lr_recording_unpack(lr_recording **out, const void *bytes, size_t coun
     r->path = lr_strdup(path);
     if (!r->path) LR_FAIL(LR_E_NOMEM, "%s: out of memory", path);
     LR_TRY(take_arrays(r, &at, end, err));
-    r->video.capacity = r->video.n_packets;
-    r->audio.capacity = r->audio.n_packets;
     r->audio.runs_capacity = r->audio.n_runs;
     r->damage_capacity = r->n_damage;
     r->gaps_capacity = r->n_gaps;
@@ -207,6 +215,7 @@ lr_status lr_recording_unpack(lr_recording **out, const void *bytes, size_t coun
     r->timeline.warnings = (const char *const *)r->warnings;
     r->timeline.audio.gaps = (const lr_time(*)[2])r->gaps;
     LR_TRY(check_file(r, options->cancel, err));
+    LR_TRY(lri_reach_describe(r, err));
     *out = r;
     r = NULL;
 done:

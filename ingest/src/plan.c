@@ -40,7 +40,7 @@ typedef struct pieces {
 
 static void keep_shown(lri_plan *plan, const lri_video_index *video, size_t shown)
 {
-    size_t ordinal = video->shown[shown];
+    size_t ordinal = lri_shown(video, shown);
     plan->keep[ordinal / 8] = (uint8_t)(plan->keep[ordinal / 8] | 1u << ordinal % 8);
 }
 
@@ -97,10 +97,10 @@ static lr_status find_pieces(const lri_plan *plan, const lr_recording *recording
     LR_TRY(count_decoded(plan, video, &before, err));
     all->end = end;
     for (int64_t k = first; k < end; k++) {
-        size_t ordinal = video->shown[lri_grid_shown(recording, k)];
-        if (video->entry[ordinal] != entry) {
+        size_t ordinal = lri_shown(video, lri_grid_shown(recording, k));
+        if (lri_entry_of(video, ordinal) != entry) {
             LR_TRY(LR_GROW(&all->list, &all->capacity, all->count + 1, "the plan of decoding", err));
-            entry = video->entry[ordinal];
+            entry = lri_entry_of(video, ordinal);
             all->list[all->count++] = (piece){.first = k, .last_ordinal = ordinal};
         }
         piece *last = &all->list[all->count - 1];
@@ -109,7 +109,7 @@ static lr_status find_pieces(const lri_plan *plan, const lr_recording *recording
     for (size_t i = 0; i < all->count; i++) {
         piece *p = &all->list[i];
         double points = (double)((i + 1 < all->count ? all->list[i + 1].first : end) - p->first);
-        p->cost = before[p->last_ordinal + 1] - before[video->entry[p->last_ordinal]];
+        p->cost = before[p->last_ordinal + 1] - before[lri_entry_of(video, p->last_ordinal)];
         if (p->cost < 1) p->cost = 1;
         all->cost += p->cost;
         squares += points * points;

@@ -6,6 +6,7 @@
 
 #include "avutil.h"
 #include "bitstream.h"
+#include "packed.h"
 
 __extension__ typedef __int128 lri_wide;
 
@@ -28,14 +29,28 @@ enum {
     LRI_DOUBTED = 128, /* LRI_CORRUPT holds only if pictures are missing */
 };
 
-/* One packet of the picture stream, in the order of the file, which is decoding order. Its position
- * in the array is its ordinal: decoders get it as pts, so each picture says which packet it is. */
+/* One packet of the picture stream, in the order of the file, which is decoding order; only while the index is
+ * made, then in the packed arrays. Its position is its ordinal: decoders get it as pts, so each picture says
+ * which packet it is. */
 typedef struct lri_packet {
     int64_t pts;    /* stream ticks, repaired, discontinuities taken out */
     int64_t seek;   /* what the demuxer is asked for to come to this packet: dts (else pts), as read */
     uint32_t check; /* of the payload and its place in the file */
     uint8_t flags;
 } lri_packet;
+
+/* Where the packets of a stream lie in the file, and what else a decoder sees of them. */
+enum { LRI_MOST_TRIMS = 16 };
+typedef struct lri_reach {
+    bool direct; /* all packets can be read so, without a demuxer */
+    lri_places places;
+    struct {
+        uint32_t packet;
+        uint8_t data[10];
+    } trims[LRI_MOST_TRIMS]; /* AV_PKT_DATA_SKIP_SAMPLES */
+    size_t n_trims;
+    AVFormatContext *description; /* of one stream: as the demuxer gave it when it was opened */
+} lri_reach;
 
 typedef struct lri_video_index {
     int stream;
@@ -44,17 +59,24 @@ typedef struct lri_video_index {
     bool marks_late; /* LRI_CORRUPT stands on the packet before the one that lacks bytes */
     AVRational time_base;
     AVRational rate; /* the constant frame rate that the ticks may round; 0/1 if there is none */
-    lri_packet *packets;
-    size_t n_packets, capacity;
-    uint32_t *shown; /* ordinals of the shown pictures by pts */
+    size_t n_packets;
+    /* [n_packets] what lri_packet says; pts, seek and entry by lri_pts, lri_seek and lri_entry_of. */
+    uint8_t *flags;
+    uint32_t *checks;
+    lri_numbers pts, seek;
+    lri_numbers entry; /* where decoding must begin for a packet */
+    lri_numbers shown; /* [n_shown] ordinals of the shown pictures by pts: lri_shown */
     size_t n_shown;
-    uint32_t *entry; /* [n_packets] where decoding must begin for a packet: lri_entry_of */
+    lri_reach reach;
     int64_t first_pts; /* of the first shown picture */
     int64_t last_end;  /* largest pts + duration of a shown picture */
     int64_t typical;   /* the last positive duration of a packet, ticks */
     size_t n_entries;  /* packets where decoding can begin */
     int reorder;       /* most pictures, before one in the file, that are shown behind it; at most 16 */
     /* While the index is made. */
+    lri_packet *packets;
+    size_t capacity;
+    uint32_t *made_shown, *made_entry;
     int64_t last_place; /* in the file, of the last packet */
     int64_t explained;  /* bytes of all packets from it on */
     uint64_t shape;    /* lri_shape_of the last packet that said anything */
@@ -82,7 +104,7 @@ typedef struct lri_run {
     int64_t out_samples; /* at 16 kHz, without the dropped ones */
 } lri_run;
 
-/* Of each packet; only while the index is made, but for `kept`. */
+/* Of each packet; only while the index is made. */
 typedef struct lri_sound_packet {
     int64_t pts;        /* of its first kept sample, ticks; AV_NOPTS_VALUE where unknown */
     uint32_t kept;      /* samples that stay after priming and padding are cut */
@@ -93,13 +115,17 @@ typedef struct lri_audio_index {
     int stream;
     AVRational time_base;
     int rate;
-    lri_sound_packet *packets;
-    size_t n_packets, capacity;
+    size_t n_packets;
+    lri_numbers kept; /* [n_packets] of lri_sound_packet */
+    lri_reach reach;
     lri_run *runs;
     size_t n_runs, runs_capacity;
     int64_t first_pts; /* of the first kept sample */
     lri_moment end;    /* on the stream's clock */
     /* While the index is made. */
+    lri_sound_packet last;     /* the one that was added last: not yet in the arrays */
+    lri_numbers pts, declared; /* [n_packets] as `kept` */
+    int64_t sum;               /* of kept in the arrays */
     AVCodecParserContext *parser;
     AVCodecContext *parser_codec;
     int64_t skip_left;
@@ -165,8 +191,40 @@ bool lri_recount(const AVInputFormat *format, AVStream *stream, AVPacket *packet
 lr_status lri_video_note_shape(lri_video_index *video, const AVStream *stream, const AVPacket *packet,
                                lr_error *err);
 lr_status lri_find_changes(lr_recording *recording, lr_error *err);
-/* entry.c: fills video->entry and video->reorder, once pts and flags stand. */
+/* entry.c: fills video->made_entry and video->reorder, once pts and flags stand. */
 lr_status lri_video_find_entries(lri_video_index *video, lr_error *err);
+/* seal.c: from what was made to the packed arrays, which is all that remains. */
+lr_status lri_video_seal(lri_video_index *video, lr_error *err);
+static inline unsigned lri_flags(const lri_video_index *video, size_t ordinal)
+{
+    return video->flags[ordinal];
+}
+static inline bool lri_is_entry(const lri_video_index *video, size_t ordinal)
+{
+    return (video->flags[ordinal] & (LRI_OPEN | LRI_CLOSED)) != 0;
+}
+static inline int64_t lri_pts(const lri_video_index *video, size_t ordinal)
+{
+    return lri_numbers_get(&video->pts, ordinal);
+}
+static inline int64_t lri_seek(const lri_video_index *video, size_t ordinal)
+{
+    return lri_numbers_get(&video->seek, ordinal);
+}
+/* The i-th picture that is shown. */
+static inline size_t lri_shown(const lri_video_index *video, size_t i)
+{
+    return (size_t)lri_numbers_get(&video->shown, i);
+}
+/* reach.c: begins, and goes on with each packet of the stream. Not all containers can be read so. */
+lr_status lri_reach_begin(lri_reach *reach, const lri_source *source, const AVStream *stream, lr_error *err);
+lr_status lri_reach_add(lri_reach *reach, lri_source *source, const AVPacket *packet, lr_error *err);
+/* Packet i as the demuxer gave it, but for its stamps; *whole false: the file does not hold it. */
+lr_status lri_reach_read(const lri_reach *reach, lri_source *source, size_t i, AVPacket *packet, bool *whole,
+                         lr_error *err);
+/* The descriptions anew, by a demuxer of the recording's file. */
+lr_status lri_reach_describe(lr_recording *recording, lr_error *err);
+void lri_reach_free(lri_reach *reach);
 /* sound_index.c: add takes every packet of the stream; place puts the runs on the 16 kHz time line,
  * once audio_zero is known. */
 lr_status lri_sound_index_add(lr_recording *recording, const AVStream *stream,
@@ -180,9 +238,14 @@ lr_status lri_recording_warn(lr_recording *recording, lr_error *err, const char 
     LR_PRINTF(3, 4);
 /* Upright and displayed size from the coded one; false where it is out of range. */
 bool lri_set_display(lr_video_info *info, AVRational sar, bool transposed);
-/* Opens the recording's file again for a reader; fails when it is no longer the file that was
- * indexed. */
-lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source, lr_error *err);
+/* Opens the recording's file again for a reader, with a demuxer or without; fails when it is no longer the file
+ * that was indexed. */
+lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source, bool demux, lr_error *err);
+/* The stream that a reader's source reads: of its demuxer, or as the index has it. */
+static inline const AVStream *lri_stream_of(const lri_source *source, int stream, const lri_reach *reach)
+{
+    return source->format ? source->format->streams[stream] : reach->description->streams[0];
+}
 
 /* ------------------------------------------------------------------ grid.c: exact times */
 

@@ -28,18 +28,19 @@ struct lr_sound_reader {
 static lr_status open_codec(lr_sound_reader *reader, lr_error *err)
 {
     const lr_recording *recording = reader->recording;
-    const AVStream *stream = reader->source.format->streams[recording->audio.stream];
-    const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
+    const AVCodecParameters *parameters =
+        lri_stream_of(&reader->source, recording->audio.stream, &recording->audio.reach)->codecpar;
+    const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
     if (!codec)
         return lr_fail(err, LR_E_UNSUPPORTED, "%s: no decoder for %s", recording->path,
-                       lri_codec_name(stream->codecpar->codec_id));
+                       lri_codec_name(parameters->codec_id));
     reader->codec = avcodec_alloc_context3(codec);
     reader->frame = av_frame_alloc();
     if (!reader->codec || !reader->frame)
         return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a decoder", recording->path);
-    int code = avcodec_parameters_to_context(reader->codec, stream->codecpar);
+    int code = avcodec_parameters_to_context(reader->codec, parameters);
     if (code >= 0) {
-        reader->codec->pkt_timebase = stream->time_base;
+        reader->codec->pkt_timebase = recording->audio.time_base;
         reader->codec->opaque = &reader->watch;
         reader->codec->err_recognition |= AV_EF_CRCCHECK;
         /* A thread would only delay the frames behind their packets. */
@@ -49,6 +50,22 @@ static lr_status open_codec(lr_sound_reader *reader, lr_error *err)
     if (code < 0)
         return lri_av_fail(err, code, LR_E_UNSUPPORTED, "%s: stream %d (%s) cannot be decoded",
                            recording->path, recording->audio.stream, codec->name);
+    return LR_OK;
+}
+
+static lr_status open_source(lr_sound_reader *reader, lr_error *err)
+{
+    const lr_recording *recording = reader->recording;
+    bool direct = recording->audio.reach.direct;
+    lr_status st = lri_recording_reopen(recording, &reader->source, !direct, err);
+    if (st != LR_OK) return st;
+    AVFormatContext *format = reader->source.format;
+    if (format && recording->audio.stream >= (int)format->nb_streams)
+        return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
+    if (format)
+        lri_source_keep(&reader->source, recording->audio.stream, recording->video.stream, recording->astray);
+    else reader->source.packet = av_packet_alloc();
+    if (!reader->source.packet) return lr_fail(err, LR_E_NOMEM, "%s: out of memory: a packet", recording->path);
     return LR_OK;
 }
 
@@ -64,11 +81,7 @@ lr_status lr_sound_reader_open(lr_sound_reader **out, const lr_recording *record
     reader->source.fd = -1;
     reader->first = recording->sound_skip;
     reader->end = recording->sound_skip + recording->timeline.audio.n_samples;
-    LR_TRY(lri_recording_reopen(recording, &reader->source, err));
-    AVFormatContext *format = reader->source.format;
-    if (recording->audio.stream >= (int)format->nb_streams)
-        LR_FAIL(LR_E_IO, "%s: changed while it was read", recording->path);
-    lri_source_keep(&reader->source, recording->audio.stream, recording->video.stream, recording->astray);
+    LR_TRY(open_source(reader, err));
     LR_TRY(open_codec(reader, err));
     *out = reader;
 done:
@@ -229,6 +242,24 @@ static void begin_run(lr_sound_reader *reader)
     reader->run_flushed = false;
 }
 
+/* The next packet of the sound into source.packet. */
+static lr_status read_packet(lr_sound_reader *reader, lr_error *err)
+{
+    const lri_audio_index *audio = &reader->recording->audio;
+    const AVPacket *packet = reader->source.packet;
+    lr_status st = LR_OK;
+    bool got = false;
+    if (!reader->source.format) {
+        LR_TRY(lri_reach_read(&audio->reach, &reader->source, reader->packet, reader->source.packet, &got, err));
+    } else {
+        do LR_TRY(lri_source_read(&reader->source, &got, err));
+        while (got && (packet->stream_index != audio->stream || packet->size <= 0));
+    }
+    if (!got) LR_FAIL(LR_E_IO, "%s: changed while it was read", reader->recording->path);
+done:
+    return st;
+}
+
 /* Reads and decodes until something has been resampled or the run is over. */
 static lr_status work(lr_sound_reader *reader, lr_error *err)
 {
@@ -241,14 +272,10 @@ static lr_status work(lr_sound_reader *reader, lr_error *err)
             LR_TRY(end_run(reader, err));
             break;
         }
-        bool got;
-        LR_TRY(lri_source_read(&reader->source, &got, err));
-        const AVPacket *packet = reader->source.packet;
-        if (!got) LR_FAIL(LR_E_IO, "%s: changed while it was read", reader->recording->path);
-        if (packet->stream_index != audio->stream || packet->size <= 0) continue;
+        LR_TRY(read_packet(reader, err));
         size_t at = reader->packet++;
         if (at < run->first_packet) continue;
-        LR_TRY(decode_packet(reader, packet, audio->packets[at].kept, err));
+        LR_TRY(decode_packet(reader, reader->source.packet, lri_numbers_get(&audio->kept, at), err));
     }
 done:
     return st;

@@ -8,6 +8,26 @@
 
 #include "resample.h"
 
+/* ------------------------------------------------------------------ packets */
+
+static lri_sound_packet packet_at(const lri_audio_index *audio, size_t i)
+{
+    return (lri_sound_packet){.pts = lri_numbers_get(&audio->pts, i),
+                              .kept = (uint32_t)lri_numbers_get(&audio->kept, i),
+                              .declared = (uint32_t)lri_numbers_get(&audio->declared, i)};
+}
+
+static lr_status put_last(lri_audio_index *audio, lr_error *err)
+{
+    lr_status st = LR_OK;
+    LR_TRY(lri_numbers_add(&audio->pts, audio->last.pts, err));
+    LR_TRY(lri_numbers_add(&audio->kept, audio->last.kept, err));
+    LR_TRY(lri_numbers_add(&audio->declared, audio->last.declared, err));
+    audio->sum += audio->last.kept;
+done:
+    return st;
+}
+
 /* ------------------------------------------------------------------ samples of a packet */
 
 /* Codecs whose packets state their own length, which libav's parser reads. */
@@ -139,9 +159,8 @@ lr_status lri_sound_index_add(lr_recording *recording, const AVStream *stream,
         LR_TRY(open_parser(recording, stream->codecpar, err));
         audio->skip_left = initial_skip(stream->codecpar);
     }
-    LR_TRY(LR_GROW(&audio->packets, &audio->capacity, audio->n_packets + 1, "the index of the sound",
-                   err));
-    lri_sound_packet *entry = &audio->packets[audio->n_packets];
+    if (audio->n_packets > 0) LR_TRY(put_last(audio, err));
+    lri_sound_packet *entry = &audio->last;
     *entry = (lri_sound_packet){.pts = packet->pts};
     if (entry->pts == AV_NOPTS_VALUE) entry->pts = packet->dts;
     int64_t length = packet_length(recording, stream, packet);
@@ -162,7 +181,10 @@ void lri_sound_index_free(lri_audio_index *audio)
 {
     if (audio->parser) av_parser_close(audio->parser);
     avcodec_free_context(&audio->parser_codec);
-    lr_free(audio->packets);
+    lri_numbers_free(&audio->pts);
+    lri_numbers_free(&audio->kept);
+    lri_numbers_free(&audio->declared);
+    lri_reach_free(&audio->reach);
     lr_free(audio->runs);
     memset(audio, 0, sizeof *audio);
     audio->stream = -1;
@@ -190,16 +212,16 @@ static lr_time deviation(const lri_audio_index *audio, int64_t pts, int64_t star
 static bool stays_away(const lri_audio_index *audio, size_t i, int64_t start_pts, int64_t samples,
                        lr_time least)
 {
-    lr_time first = deviation(audio, audio->packets[i].pts, start_pts, samples);
+    lr_time first = deviation(audio, lri_numbers_get(&audio->pts, i), start_pts, samples);
     if (first < least && first > -least) return false;
     const size_t end = i + MOST_LOOKED_AT;
     for (int64_t span = 0; i < audio->n_packets && i < end && span * 4 <= audio->rate; i++) {
-        const lri_sound_packet *packet = &audio->packets[i];
-        if (packet->pts != AV_NOPTS_VALUE && packet->kept > 0) {
-            lr_time now = deviation(audio, packet->pts, start_pts, samples + span);
+        const lri_sound_packet packet = packet_at(audio, i);
+        if (packet.pts != AV_NOPTS_VALUE && packet.kept > 0) {
+            lr_time now = deviation(audio, packet.pts, start_pts, samples + span);
             if (first > 0 ? now < least : now > -least) return false;
         }
-        span += packet->kept;
+        span += packet.kept;
     }
     return true;
 }
@@ -230,13 +252,12 @@ static lr_time least_gap(const lri_audio_index *audio, const lri_sound_packet *p
 static void correct_last(lri_audio_index *audio, const AVStream *stream)
 {
     const AVCodecParameters *p = stream->codecpar;
-    lri_sound_packet *last = &audio->packets[audio->n_packets - 1];
+    lri_sound_packet *last = &audio->last;
     if (p->codec_id == AV_CODEC_ID_WMAV1 || p->codec_id == AV_CODEC_ID_WMAV2)
         last->kept += (uint32_t)wma_frame(p->codec_id, p->sample_rate);
     if (p->codec_id == AV_CODEC_ID_TTA || p->codec_id == AV_CODEC_ID_APE ||
         p->codec_id == AV_CODEC_ID_TAK) {
-        int64_t sum = 0;
-        for (size_t i = 0; i < audio->n_packets; i++) sum += audio->packets[i].kept;
+        int64_t sum = audio->sum + last->kept;
         int64_t over = sum - av_rescale_q(stream->duration, audio->time_base, (AVRational){1, audio->rate});
         if (stream->duration > 0 && over > 0 && over < last->kept) last->kept -= (uint32_t)over;
     }
@@ -251,15 +272,15 @@ static void average_start(const lri_audio_index *audio, lri_run *run)
     int64_t samples = 0, n = 0;
     if (tick > LR_TIME_SECOND) return; /* no clock of sound; and MOST of them might not fit */
     for (size_t i = 0; i < run->n_packets && n < MOST; i++) {
-        const lri_sound_packet *packet = &audio->packets[run->first_packet + i];
-        if (packet->kept > 0 && packet->pts != AV_NOPTS_VALUE) {
-            lr_time now = deviation(audio, packet->pts, run->start_pts, samples);
+        const lri_sound_packet packet = packet_at(audio, run->first_packet + i);
+        if (packet.kept > 0 && packet.pts != AV_NOPTS_VALUE) {
+            lr_time now = deviation(audio, packet.pts, run->start_pts, samples);
             /* What is more than rounding says nothing. */
             if (now > tick || now < -tick) break;
             sum += now;
             n++;
         }
-        samples += packet->kept;
+        samples += packet.kept;
     }
     run->rounding = n > 0 ? sum / n : 0;
 }
@@ -269,26 +290,30 @@ lr_status lri_sound_index_finish(lr_recording *recording, const AVStream *stream
     lri_audio_index *audio = &recording->audio;
     lr_status st = LR_OK;
     correct_last(audio, stream);
+    LR_TRY(put_last(audio, err));
+    LR_TRY(lri_numbers_end(&audio->pts, err));
+    LR_TRY(lri_numbers_end(&audio->kept, err));
+    LR_TRY(lri_numbers_end(&audio->declared, err));
     if (audio->parser) av_parser_close(audio->parser);
     audio->parser = NULL;
     avcodec_free_context(&audio->parser_codec);
     lri_run *run = NULL;
     for (size_t i = 0; i < audio->n_packets; i++) {
-        const lri_sound_packet *packet = &audio->packets[i];
+        const lri_sound_packet packet = packet_at(audio, i);
         bool begins = !run;
-        if (run && packet->kept > 0 && packet->pts != AV_NOPTS_VALUE && run->in_samples > 0 &&
-            stays_away(audio, i, run->start_pts, run->in_samples, least_gap(audio, packet))) {
-            if (deviation(audio, packet->pts, run->start_pts, run->in_samples) > -LARGEST_STEP_BACK)
+        if (run && packet.kept > 0 && packet.pts != AV_NOPTS_VALUE && run->in_samples > 0 &&
+            stays_away(audio, i, run->start_pts, run->in_samples, least_gap(audio, &packet))) {
+            if (deviation(audio, packet.pts, run->start_pts, run->in_samples) > -LARGEST_STEP_BACK)
                 begins = true;
             else audio->n_corrections++;
         }
         if (begins) {
-            LR_TRY(begin_run(audio, i, packet->pts, err));
+            LR_TRY(begin_run(audio, i, packet.pts, err));
             run = &audio->runs[audio->n_runs - 1];
         }
         /* What is cut at the front has no place in time. */
-        if (run->in_samples == 0 && packet->kept > 0) run->start_pts = packet->pts;
-        run->in_samples += packet->kept;
+        if (run->in_samples == 0 && packet.kept > 0) run->start_pts = packet.pts;
+        run->in_samples += packet.kept;
         run->n_packets++;
     }
     while (audio->n_runs > 0 && audio->runs[audio->n_runs - 1].in_samples == 0) audio->n_runs--;
@@ -311,10 +336,9 @@ done:
  * says. (Sound without a gap keeps the codec's whole last frame, as ffmpeg does.) */
 static int64_t timed_samples(const lri_audio_index *audio, const lri_run *run)
 {
-    const lri_sound_packet *last = &audio->packets[run->first_packet + run->n_packets - 1];
-    if (audio->n_runs == 1 || last->declared == 0 || last->declared >= last->kept)
-        return run->in_samples;
-    return run->in_samples - last->kept + last->declared;
+    const lri_sound_packet last = packet_at(audio, run->first_packet + run->n_packets - 1);
+    if (audio->n_runs == 1 || last.declared == 0 || last.declared >= last.kept) return run->in_samples;
+    return run->in_samples - last.kept + last.declared;
 }
 
 lr_status lri_sound_index_place(lr_recording *recording, lr_error *err)
@@ -344,6 +368,8 @@ lr_status lri_sound_index_place(lr_recording *recording, lr_error *err)
         run->out_samples = length - run->out_skip;
         at = run->out_start + run->out_samples;
     }
+    lri_numbers_free(&audio->pts);
+    lri_numbers_free(&audio->declared);
 done:
     lri_resampler_free(&resampler);
     return st;

@@ -92,7 +92,7 @@ lr_status lri_source_open(lri_source *source, const char *path, lr_cancel *cance
     return LR_OK;
 }
 
-void lri_source_close(lri_source *source)
+void lri_source_close_demuxer(lri_source *source)
 {
     av_packet_free(&source->packet);
     avformat_close_input(&source->format);
@@ -100,6 +100,11 @@ void lri_source_close(lri_source *source)
         av_freep(&source->io->buffer);
         avio_context_free(&source->io);
     }
+}
+
+void lri_source_close(lri_source *source)
+{
+    lri_source_close_demuxer(source);
     if (source->path && source->fd >= 0) close(source->fd);
     memset(source, 0, sizeof *source);
     source->fd = -1;

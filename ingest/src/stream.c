@@ -35,7 +35,7 @@ void lri_stream_close(lri_stream *stream)
 
 static int64_t pts_of(const lri_stream *stream, size_t ordinal)
 {
-    return stream->recording->video.packets[ordinal].pts;
+    return lri_pts(&stream->recording->video, ordinal);
 }
 
 static const AVFrame *find_queued(const lri_stream *stream, size_t ordinal)
@@ -218,9 +218,8 @@ static bool is_settled(const lri_stream *stream, size_t ordinal)
     size_t first = ordinal > LRI_QUEUE ? ordinal - LRI_QUEUE : 0;
     if (first < stream->decoder.began) first = stream->decoder.began;
     for (size_t i = first; i < ordinal; i++) {
-        const lri_packet *packet = &video->packets[i];
-        if ((packet->flags & LRI_REFERENCE) && (packet->flags & LRI_SHOWN) &&
-            packet->pts > video->packets[ordinal].pts && !find_queued(stream, i))
+        if ((lri_flags(video, i) & LRI_REFERENCE) && (lri_flags(video, i) & LRI_SHOWN) &&
+            lri_pts(video, i) > lri_pts(video, ordinal) && !find_queued(stream, i))
             return false;
     }
     return true;

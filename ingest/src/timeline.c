@@ -40,7 +40,7 @@ lr_status lri_recording_warn(lr_recording *recording, lr_error *err, const char 
     return LR_OK;
 }
 
-lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source, lr_error *err)
+lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source, bool demux, lr_error *err)
 {
     lr_status st = lri_source_open(source, recording->path, recording->options.cancel, err);
     if (st != LR_OK) return st;
@@ -48,7 +48,7 @@ lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source
         source->modified.tv_sec != recording->modified.tv_sec ||
         source->modified.tv_nsec != recording->modified.tv_nsec)
         return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
-    return lri_source_demux(source, err);
+    return demux ? lri_source_demux(source, err) : LR_OK;
 }
 
 /* ------------------------------------------------------------------ clocks */
@@ -209,7 +209,7 @@ static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder,
 {
     lr_video_info *info = &recording->timeline.video;
     const AVFrame *frame = decoder->frame;
-    AVStream *stream = decoder->source.format->streams[recording->video.stream];
+    const AVStream *stream = lri_stream_of(&decoder->source, recording->video.stream, &recording->video.reach);
     lr_status st = LR_OK;
     info->coded_width = frame->width;
     info->coded_height = frame->height;
@@ -225,7 +225,7 @@ static lr_status describe_picture(lr_recording *recording, lri_decoder *decoder,
                                                       "nearest is taken"));
     }
     info->rotation = lri_orientation_degrees(recording->orientation, &info->flipped);
-    AVRational sar = av_guess_sample_aspect_ratio(decoder->source.format, stream, decoder->frame);
+    AVRational sar = av_guess_sample_aspect_ratio(NULL, (AVStream *)(uintptr_t)stream, decoder->frame);
     if (!lri_set_display(info, sar, recording->orientation.transposed))
         st = lr_fail(err, LR_E_UNSUPPORTED, "%s: pictures of %d x %d pixels, of %d:%d", recording->path,
                      frame->width, frame->height, sar.num, sar.den);
@@ -244,15 +244,15 @@ static lr_status probe_picture(lr_recording *recording, bool *found, lr_error *e
     lri_decoder decoder;
     *found = false;
     LR_TRY(lri_decoder_open(&decoder, recording, 1, err));
-    size_t tries = 0, entry = lri_entry_of(video, video->shown[0]);
+    size_t tries = 0, entry = lri_entry_of(video, lri_shown(video, 0));
     while (tries < MOST_TRIES && entry < video->n_packets) {
         size_t limit = entry + 1;
-        while (limit < video->n_packets && !(video->packets[limit].flags & (LRI_OPEN | LRI_CLOSED)))
+        while (limit < video->n_packets && !lri_is_entry(video, limit))
             limit++;
         LR_TRY(lri_decoder_begin(&decoder, entry, err));
         for (bool got = true; got;) {
             LR_TRY(lri_decoder_next(&decoder, limit, &got, err));
-            bool shown = got && (video->packets[decoder.frame->pts].flags & LRI_SHOWN);
+            bool shown = got && (lri_flags(video, (size_t)decoder.frame->pts) & LRI_SHOWN);
             if (!shown || decoder.frame->width <= 0 || decoder.frame->height <= 0) continue;
             *found = true;
             st = describe_picture(recording, &decoder, err);
@@ -394,10 +394,9 @@ done:
 static int64_t start_of_hole(const lri_video_index *video, size_t n)
 {
     enum { NEAR = 32 };
-    int64_t at = video->packets[n].pts, before = INT64_MIN, next;
+    int64_t at = lri_pts(video, n), before = INT64_MIN, next;
     for (size_t i = n > NEAR ? n - NEAR : 0; i < n; i++)
-        if ((video->packets[i].flags & LRI_SHOWN) && video->packets[i].pts > before)
-            before = video->packets[i].pts;
+        if ((lri_flags(video, i) & LRI_SHOWN) && lri_pts(video, i) > before) before = lri_pts(video, i);
     if (video->typical <= 0 || before == INT64_MIN || __builtin_add_overflow(before, video->typical, &next))
         return at;
     return at > next && at - next > video->typical / 2 ? next : at;
@@ -410,13 +409,13 @@ static int64_t end_of_hole(const lri_video_index *video, size_t n, int64_t start
     int64_t end = INT64_MAX, later = INT64_MAX;
     size_t limit = n + NEAR;
     for (size_t i = n + 1; i < video->n_packets && i <= limit; i++) {
-        const lri_packet *packet = &video->packets[i];
-        if (!(packet->flags & LRI_SHOWN)) {
+        int64_t pts = lri_pts(video, i);
+        if (!(lri_flags(video, i) & LRI_SHOWN)) {
             limit++;
             continue;
         }
-        if (packet->pts < end) end = packet->pts;
-        if (packet->pts > start && packet->pts < later) later = packet->pts;
+        if (pts < end) end = pts;
+        if (pts > start && pts < later) later = pts;
     }
     if (end <= start) end = later;
     *found = end != INT64_MAX;
@@ -431,7 +430,7 @@ static lr_status note_known_damage(lr_recording *recording, lr_error *err)
     /* Late marks also stand where two files were joined: only decoding tells. */
     if (!recording->timeline.has_video || video->marks_late) return LR_OK;
     for (size_t n = 0; n < video->n_packets; n++) {
-        if (!(video->packets[n].flags & LRI_CORRUPT)) continue;
+        if (!(lri_flags(video, n) & LRI_CORRUPT)) continue;
         bool found;
         int64_t start = start_of_hole(video, n), end = end_of_hole(video, n, start, &found);
         lr_time last = recording->timeline.video.end, from = lri_video_time(recording, start);
@@ -529,6 +528,8 @@ lr_status lr_recording_open(lr_recording **out, const char *path, const lr_inges
     LR_TRY(lri_index_make(recording, &source, err));
     name_streams(recording, source.format);
     recording->timeline.video.still = is_still(recording, source.format);
+    lri_source_close_demuxer(&source);
+    lr_trim();
     LR_TRY(lri_source_is_cut(&source, &recording->timeline.truncated, err));
     LR_TRY(build_timeline(recording, err));
     LR_TRY(check_start(recording, err));
@@ -570,5 +571,5 @@ lr_time lr_recording_grid_time(const lr_recording *recording, int64_t k)
 lr_time lr_recording_frame_pts(const lr_recording *recording, int64_t k)
 {
     const lri_video_index *video = &recording->video;
-    return lri_video_time(recording, video->packets[video->shown[lri_grid_shown(recording, k)]].pts);
+    return lri_video_time(recording, lri_pts(video, lri_shown(video, lri_grid_shown(recording, k))));
 }

@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static bool is_entry(const lri_packet *packet)
-{
-    return (packet->flags & (LRI_OPEN | LRI_CLOSED)) != 0;
-}
-
 void lri_verdicts_init(lri_verdicts *verdicts, const lr_recording *recording)
 {
     memset(verdicts, 0, sizeof *verdicts);
@@ -66,7 +61,7 @@ unsigned lri_verdicts_of(const lri_verdicts *verdicts, size_t ordinal)
 static bool is_stray(const lri_verdicts *verdicts, const lri_segment *segment, size_t ordinal)
 {
     return (segment->flags[ordinal - segment->entry] & LRI_BAD) &&
-           !(verdicts->recording->video.packets[ordinal].flags & LRI_REFERENCE);
+           !(lri_flags(&verdicts->recording->video, ordinal) & LRI_REFERENCE);
 }
 
 bool lri_verdicts_avoid(const void *arg, size_t ordinal)
@@ -102,7 +97,7 @@ size_t lri_verdicts_pure_from(const lri_verdicts *verdicts, size_t first, size_t
         if (segment->entry < first) break;
         if (!segment->any_bad || segment->entry >= end) continue;
         size_t next = segment->entry + 1;
-        while (next < video->n_packets && !is_entry(&video->packets[next])) next++;
+        while (next < video->n_packets && !lri_is_entry(video, next)) next++;
         return next;
     }
     return 0;
@@ -119,7 +114,7 @@ void lri_verdicts_set_absent(lri_verdicts *verdicts, size_t ordinal)
 static size_t segment_end(const lri_video_index *video, size_t entry)
 {
     size_t next = entry + 1;
-    while (next < video->n_packets && !is_entry(&video->packets[next])) next++;
+    while (next < video->n_packets && !lri_is_entry(video, next)) next++;
     return next == video->n_packets ? next : lri_leading_end(video, next);
 }
 
@@ -176,7 +171,7 @@ static lr_status decode_segment(lri_decoder *checker, const lri_segment *segment
 {
     const lri_video_index *video = &checker->recording->video;
     size_t end = segment->entry + segment->count, next = segment->entry + 1;
-    while (next < end && !is_entry(&video->packets[next])) next++;
+    while (next < end && !lri_is_entry(video, next)) next++;
     lr_status st = decode_part(checker, segment, segment->entry, next, seen, err);
     if (st == LR_OK && next < end) st = decode_part(checker, segment, next, end, seen, err);
     return st;
@@ -205,9 +200,10 @@ static bool find_strays(const lri_decoder *checker, stray_list *strays)
 {
     bool any = false;
     const lri_segment *segment = strays->segment;
-    const lri_packet *packets = &checker->recording->video.packets[segment->entry];
+    const lri_video_index *video = &checker->recording->video;
     for (size_t i = 0; i < segment->count; i++) {
-        if (!(segment->flags[i] & LRI_BAD) || strays->flags[i] || (packets[i].flags & LRI_REFERENCE)) continue;
+        if (!(segment->flags[i] & LRI_BAD) || strays->flags[i]) continue;
+        if (lri_flags(video, segment->entry + i) & LRI_REFERENCE) continue;
         strays->flags[i] = LRI_BAD;
         any = any || lri_decoder_passes(checker, segment->entry + i);
     }
@@ -249,9 +245,9 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
 {
     bool broken = false, any = false;
     size_t entry = segment->entry, next = entry + 1, fault = first_fault(video, segment);
-    while (next < entry + segment->count && !is_entry(&video->packets[next])) next++;
+    while (next < entry + segment->count && !lri_is_entry(video, next)) next++;
     for (size_t i = 0; i < segment->count; i++) {
-        const lri_packet *packet = &video->packets[entry + i];
+        const unsigned packet = lri_flags(video, entry + i);
         uint8_t *flags = &segment->flags[i];
         bool lost = broken;
         /* Where the demuxer misses bytes, whole packets may be gone, references too. (Whether it misses
@@ -265,19 +261,19 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
         any = any || (*flags & LRI_BAD);
         /* Only what lies before a picture in the file counts against it: a reader that stops there
          * must come to the same. An error behind it can make a codec lose it, too. */
-        if (!seen[i] && (packet->flags & LRI_SHOWN) && any) *flags |= LRI_BAD;
+        if (!seen[i] && (packet & LRI_SHOWN) && any) *flags |= LRI_BAD;
         /* Where none is near, a picture that did not come will not come. Films of pictures that repeat the
          * one before may have thousands of them. */
         if (!seen[i] && !any && (fault == segment->count || fault - i > LRI_MOST_DELAY)) *flags |= LRI_ABSENT;
         bool own_fault = (*flags & LRI_BAD) != 0;
         if (lost) *flags |= LRI_BAD;
-        if (own_fault && (packet->flags & LRI_REFERENCE)) broken = true;
+        if (own_fault && (packet & LRI_REFERENCE)) broken = true;
         /* Of the next segment only the leading pictures are judged here. */
         bool foreign = entry + i >= next && !lri_leads(video, next, entry + i);
         if (foreign) *flags = 0;
         else {
             *flags |= LRI_MINE;
-            if ((*flags & LRI_BAD) && (packet->flags & LRI_SHOWN)) segment->any_bad = true;
+            if ((*flags & LRI_BAD) && (packet & LRI_SHOWN)) segment->any_bad = true;
         }
     }
 }

@@ -8,7 +8,7 @@
 static size_t look_back(const lri_video_index *video, size_t ordinal)
 {
     for (size_t i = ordinal + 1; i-- > 0;)
-        if ((video->packets[i].flags & (LRI_OPEN | LRI_CLOSED)) && !lri_leads(video, i, ordinal)) return i;
+        if (lri_is_entry(video, i) && !lri_leads(video, i, ordinal)) return i;
     return 0;
 }
 
@@ -28,20 +28,21 @@ static void test_entries_are_those_that_looking_back_finds(void **state)
 {
     (void)state;
     static const uint64_t shares[] = {0, 3, 30, 97};
-    lri_packet packets[120];
     lrt_random random;
     lrt_random_init(&random, 601);
     for (size_t round = 0; round < 2000; round++) {
         lr_error err = {0};
-        lri_video_index video = {.packets = packets, .n_packets = 1 + lrt_below(&random, 120)};
+        lri_video_index video = {.n_packets = 1 + lrt_below(&random, 400)};
+        lrt_assert_ok(LR_NEW(&video.packets, video.n_packets, "packets", &err), &err);
         fill(&random, &video, shares[lrt_below(&random, 4)], shares[lrt_below(&random, 4)],
              shares[lrt_below(&random, 4)], (int64_t)lrt_below(&random, 40));
         lrt_assert_ok(lri_video_find_entries(&video, &err), &err);
+        lrt_assert_ok(lri_video_seal(&video, &err), &err);
         for (size_t i = 0; i < video.n_packets; i++)
             if (lri_entry_of(&video, i) != look_back(&video, i))
                 fail_msg("round %zu, packet %zu: %zu, looking back %zu", round, i, lri_entry_of(&video, i),
                          look_back(&video, i));
-        lr_free(video.entry);
+        lri_video_index_free(&video);
     }
 }
 

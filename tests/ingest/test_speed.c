@@ -244,6 +244,37 @@ static void test_what_nothing_refers_to_is_decoded_only_where_it_is_shown(void *
     assert_int_equal(work.beginnings, 1);
 }
 
+/* ------------------------------------------------------------------ without a demuxer */
+
+/* Of MP4, whose table of all packets each demuxer holds; and with it where what the index noted proves wrong. */
+static void test_packets_of_an_mp4_are_read_where_they_lie(void **state)
+{
+    (void)state;
+    static outcome by_place, by_demuxer;
+    const lri_way plain = {.workers = 1, .threads = 1};
+    const lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 2, .ms = 8000};
+    char *path = lrt_path(lrt_dir, "places.mp4");
+    lrm_record(path, "mp4", &small, &track);
+    lr_recording *recording = open_at(path, 5, 1, 1);
+    lri_reach *reach = &recording->video.reach;
+    assert_true(reach->direct);
+    assert_true(recording->audio.reach.direct);
+    read_in(recording, &plain, &by_place);
+    for (size_t i = reach->places.n_bytes / 2; i < reach->places.n_bytes; i += 7) reach->places.bytes[i] ^= 8;
+    read_in(recording, &plain, &by_demuxer);
+    assert_same(&by_place, &by_demuxer, path, &plain);
+    lr_recording_close(recording);
+    free(path);
+
+    path = lrt_path(lrt_dir, "places.mkv");
+    lrm_record(path, "matroska", &small, &track);
+    recording = open_at(path, 5, 1, 1);
+    assert_false(recording->video.reach.direct);
+    assert_false(recording->audio.reach.direct);
+    lr_recording_close(recording);
+    free(path);
+}
+
 /* ------------------------------------------------------------------ threads */
 
 static void test_a_batch_of_recordings_takes_no_more_threads_than_one(void **state)
@@ -398,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_every_way_agrees_about_damage),
         cmocka_unit_test(test_of_key_pictures_at_the_grid_points_nothing_else_is_decoded),
         cmocka_unit_test(test_what_nothing_refers_to_is_decoded_only_where_it_is_shown),
+        cmocka_unit_test(test_packets_of_an_mp4_are_read_where_they_lie),
         cmocka_unit_test(test_a_batch_of_recordings_takes_no_more_threads_than_one),
         cmocka_unit_test(test_a_reader_can_be_closed_at_any_time),
         cmocka_unit_test(test_a_slow_consumer_holds_few_pictures_of_4k),

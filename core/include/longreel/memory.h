@@ -28,6 +28,8 @@ bool lr_add_size(size_t a, size_t b, size_t *out);
 void *lr_alloc(size_t bytes);
 void *lr_realloc(void *block, size_t bytes);
 void lr_free(void *block);
+/* Gives back to the system what is free, of libraries too: after much of it was freed at once. */
+void lr_trim(void);
 char *lr_strdup(const char *text);
 /* As lr_strdup; each byte that is not UTF-8 (a file name may hold any) becomes U+FFFD. */
 char *lr_utf8_copy(const char *text);
