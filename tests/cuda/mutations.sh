@@ -24,5 +24,10 @@ test_cuda_rows|lr_norm|0|add.f32|sub.f32
 test_cuda_rows|lr_norm|0|shfl.sync.bfly|shfl.sync.down
 test_cuda_rows|lr_norm|0|setp.ge.u64|setp.gt.u64
 test_cuda_rows|lr_norm|0|sqrt.rn.f32|mov.f32
+test_cuda_map|lr_map|0|ex2.approx|lg2.approx
+test_cuda_map|lr_map|0|setp.ge.u64|setp.gt.u64
+test_cuda_map|lr_rope|3|fma.rn.f32|mov.f32
+test_cuda_map|lr_rope_angles|0|mul.f64|add.f64
+test_cuda_map|lr_sum_rows|0|add.f64|sub.f64
 LIST
 [ "$missed" -eq 0 ]

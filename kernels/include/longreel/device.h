@@ -110,6 +110,42 @@ struct lr_device_ops {
     /* y = (x - mean) / sqrt(var + eps) * w + b; y may be x. */
     void (*layer_norm)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at w, lr_device_at b, size_t rows,
                        size_t dim, float eps);
+
+    /* ---- element by element, on [rows, dim]; y may be a or b */
+
+    void (*gelu_tanh_mul)(lr_stream *stream, lr_rows y, lr_rows gate, lr_rows up, size_t rows, size_t dim);
+    void (*gelu_erf)(lr_stream *stream, lr_rows y, lr_rows x, size_t rows, size_t dim);
+    void (*silu)(lr_stream *stream, lr_rows y, lr_rows x, size_t rows, size_t dim);
+    /* y = a * sigmoid(b) */
+    void (*glu)(lr_stream *stream, lr_rows y, lr_rows a, lr_rows b, size_t rows, size_t dim);
+    void (*clamp)(lr_stream *stream, lr_rows y, lr_rows x, float lo, float hi, size_t rows, size_t dim);
+    void (*relu)(lr_stream *stream, lr_rows y, lr_rows x, size_t rows, size_t dim);
+    void (*add)(lr_stream *stream, lr_rows y, lr_rows a, lr_rows b, size_t rows, size_t dim);
+    /* y += alpha x, no fma */
+    void (*axpy)(lr_stream *stream, lr_rows y, float alpha, lr_rows x, size_t rows, size_t dim);
+    void (*scale)(lr_stream *stream, lr_rows y, lr_rows x, float alpha, size_t rows, size_t dim);
+    /* The same values in y's format and place. */
+    void (*convert)(lr_stream *stream, lr_rows y, lr_rows x, size_t rows, size_t dim);
+
+    /* ---- rotary positions */
+
+    /* cos, sin F32 [rows, n] of the angles of positions first, first + 1, ...; turns F64 [n]: by how many turns
+     * each goes on from one position to the next, theta^(-2j/dim) / (2 pi). */
+    void (*rope_angles)(lr_stream *stream, lr_device_at cos, lr_device_at sin, lr_device_at turns, size_t n,
+                        uint64_t first, size_t rows);
+    /* As the slots of lr_kernels, in place on the first `dim` values of each head; cos, sin F32 [rows, dim / 2]
+     * and [rows, dim]. */
+    void (*rope_half)(lr_stream *stream, lr_rows x, lr_device_at cos, lr_device_at sin, size_t rows,
+                      size_t heads, size_t dim);
+    void (*rope_pairs)(lr_stream *stream, lr_rows x, lr_device_at cos, lr_device_at sin, size_t rows,
+                       size_t heads, size_t dim);
+
+    /* ---- sums over tokens */
+
+    /* sum F64 [n_pieces, dim] = the rows of each piece added in fp64 in ascending order; bounds, on the device:
+     * n_pieces + 1 numbers (uint64_t), piece i is rows bounds[i] .. bounds[i + 1] - 1. */
+    void (*sum_rows)(lr_stream *stream, lr_device_at sum, lr_rows x, lr_device_at bounds, size_t n_pieces,
+                     size_t dim);
 };
 
 /* Opens liblongreel_cuda.so (looked for as lr_plugin_open does) once a process, and a device through it.

@@ -9,7 +9,8 @@
 #include "params.h"
 
 /* Every kernel, with its module and the shared memory it may be launched with. */
-#define LR_CU_KERNELS(K) K(norm, norm, 0)
+#define LR_CU_KERNELS(K)                                                                           \
+    K(norm, norm, 0) K(map, map, 0) K(rope_angles, rope, 0) K(rope, rope, 0) K(sum_rows, sum, 0)
 
 typedef enum lr_cu_kernel {
 #define LR_CU_ENUM(name, module, shared) LR_CU_##name,

@@ -169,6 +169,15 @@ static uint64_t whole(machine *m, int lane, const ptx_ins *ins, const uint64_t v
 
 /* ------------------------------------------------------------------ floating point */
 
+static float fused(machine *m, int lane, const ptx_ins *ins, float a, float b, float c)
+{
+    if (ins->round == PTX_RN) return fmaf(a, b, c);
+    if (ins->round != PTX_RM) machine_fault(m, lane, "rounds in a way that is not executed");
+    double exact = fma((double)a, (double)b, (double)c); /* the product is exact; a tie is below fp32 */
+    float down = (float)exact;
+    return (double)down > exact ? nextafterf(down, -INFINITY) : down;
+}
+
 static uint64_t single(machine *m, int lane, const ptx_ins *ins, const uint64_t v[4])
 {
     float a = machine_f32(v[0]), b = machine_f32(v[1]), c = machine_f32(v[2]), out;
@@ -176,7 +185,8 @@ static uint64_t single(machine *m, int lane, const ptx_ins *ins, const uint64_t 
     case PTX_ADD: out = a + b; break;
     case PTX_SUB: out = a - b; break;
     case PTX_MUL: out = a * b; break;
-    case PTX_FMA: out = fmaf(a, b, c); break;
+    case PTX_FMA: out = fused(m, lane, ins, a, b, c); break;
+    case PTX_COPYSIGN: out = copysignf(b, a); break;
     case PTX_DIV: out = a / b; break;
     case PTX_MIN: out = fminf(a, b); break;
     case PTX_MAX: out = fmaxf(a, b); break;

@@ -90,6 +90,10 @@ static uint64_t converted(machine *m, int lane, const ptx_ins *ins, uint64_t bit
 {
     uint8_t to = ins->type, from = ins->from;
     bool integral = ins->round >= PTX_RNI;
+    if (ins->saturate) { /* to [0, 1], NaN to 0 */
+        if (to != PTX_F32 || from != PTX_F32) machine_fault(m, lane, "not executed");
+        return machine_f32_bits(fminf(fmaxf(machine_f32(bits), 0), 1));
+    }
     if (is_real(to) && is_real(from)) {
         if (from == PTX_F64 && to == PTX_BF16) machine_fault(m, lane, "not executed");
         if (integral) return bits_as(to, rounded(ins->round, real_of(from, bits)));

@@ -20,7 +20,7 @@ typedef enum ptx_type {
 } ptx_type;
 
 typedef enum ptx_op {
-    PTX_ABS, PTX_ADD, PTX_AND, PTX_BAR, PTX_BAR_WARP, PTX_BFE, PTX_BFI, PTX_BRA, PTX_CP_ASYNC,
+    PTX_ABS, PTX_ADD, PTX_AND, PTX_BAR, PTX_BAR_WARP, PTX_BFE, PTX_BFI, PTX_BRA, PTX_COPYSIGN, PTX_CP_ASYNC,
     PTX_CP_COMMIT, PTX_CP_WAIT, PTX_CVT, PTX_CVTA, PTX_CVTA_TO, PTX_DIV, PTX_EX2, PTX_EXIT, PTX_FMA, PTX_LD,
     PTX_LDMATRIX, PTX_LG2, PTX_LOP3, PTX_MAD, PTX_MAX, PTX_MIN, PTX_MMA, PTX_MOV, PTX_MUL, PTX_NEG, PTX_NOT,
     PTX_OR, PTX_PRMT, PTX_RCP, PTX_REM, PTX_RSQRT, PTX_SELP, PTX_SETP, PTX_SHF, PTX_SHFL, PTX_SHL, PTX_SHR,
@@ -41,7 +41,7 @@ typedef struct ptx_ins {
     uint8_t op, type, from;  /* from: the source's type where it is another (cvt, setp has none) */
     uint8_t compare, join, part, round, space, shuffle;
     uint8_t vector;          /* values of ld, st; matrices of ldmatrix; bytes of cp.async */
-    bool transpose, guard_not, right;
+    bool transpose, guard_not, right, saturate;
     int32_t guard;           /* predicate register, -1: none */
     uint8_t n_operands;
     int32_t operand[PTX_MOST_OPERANDS]; /* destinations first; -1: `_` */

@@ -23,7 +23,8 @@ static const word_value types[] = {
     {"u64", PTX_U64}, {"s64", PTX_S64}, {"f64", PTX_F64}, {NULL, 0}};
 static const word_value ops[] = {
     {"abs", PTX_ABS}, {"add", PTX_ADD}, {"and", PTX_AND}, {"bar.sync", PTX_BAR}, {"bar.warp.sync", PTX_BAR_WARP},
-    {"bfe", PTX_BFE}, {"bfi", PTX_BFI}, {"bra", PTX_BRA}, {"cp.async.ca.shared.global", PTX_CP_ASYNC},
+    {"bfe", PTX_BFE}, {"bfi", PTX_BFI}, {"bra", PTX_BRA}, {"copysign", PTX_COPYSIGN},
+    {"cp.async.ca.shared.global", PTX_CP_ASYNC},
     {"cp.async.cg.shared.global", PTX_CP_ASYNC}, {"cp.async.commit_group", PTX_CP_COMMIT},
     {"cp.async.wait_group", PTX_CP_WAIT}, {"cvt", PTX_CVT}, {"cvta", PTX_CVTA}, {"cvta.to", PTX_CVTA_TO},
     {"div", PTX_DIV}, {"ex2", PTX_EX2}, {"exit", PTX_EXIT}, {"ret", PTX_EXIT}, {"fma", PTX_FMA}, {"ld", PTX_LD},
@@ -141,7 +142,11 @@ static bool op_modifier(ptx_ins *out, const char *word)
         if (!strcmp(word, "wrap")) return true;
         if (!strcmp(word, "l") || !strcmp(word, "r")) return out->right = word[0] == 'r', true;
         return false;
-    case PTX_CVT: table = rounds, field = &out->round; break;
+    case PTX_CVT:
+        if (!strcmp(word, "sat")) return out->saturate = true;
+        table = rounds, field = &out->round;
+        break;
+    case PTX_FMA: table = rounds, field = &out->round; break;
     default: /* results are rounded to nearest even */
         return look_up(rounds, word, &value) && value == PTX_RN;
     }
