@@ -138,6 +138,18 @@ static void add_film(writer *w)
 #endif
 }
 
+static enum AVSampleFormat sample_format(const AVCodec *encoder)
+{
+#if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(61, 13, 100)
+    const void *formats = NULL;
+    ok(avcodec_get_supported_config(NULL, encoder, AV_CODEC_CONFIG_SAMPLE_FORMAT, 0, &formats, NULL), "its formats");
+    const enum AVSampleFormat *list = formats;
+#else
+    const enum AVSampleFormat *list = encoder->sample_fmts;
+#endif
+    return list ? list[0] : AV_SAMPLE_FMT_S16;
+}
+
 static void add_track(writer *w)
 {
     const lrm_track *track = w->track;
@@ -145,7 +157,7 @@ static void add_track(writer *w)
     c->sample_rate = track->rate;
     c->time_base = (AVRational){1, track->rate};
     av_channel_layout_default(&c->ch_layout, track->channels);
-    c->sample_fmt = c->codec->sample_fmts ? c->codec->sample_fmts[0] : AV_SAMPLE_FMT_S16;
+    c->sample_fmt = sample_format(c->codec);
     c->bit_rate = 96000;
     c->strict_std_compliance = FF_COMPLIANCE_EXPERIMENTAL;
     open_encoder(w, 1, NULL);
