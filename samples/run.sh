@@ -107,6 +107,6 @@ cat <<END
 Your own recordings:
   $longreel encode talk.mp4 -m $model -o out
   $longreel query out "a red car" -m $model
-Smaller programs to start from: samples/1_encode_and_query.sh, samples/2_python_numpy.py,
-samples/3_library.c. All commands: $longreel --help
+Smaller programs to start from, by number: samples/1_encode_and_query.sh, samples/2_pictures_and_sounds.sh,
+samples/3_report.sh, samples/4_python.py, samples/5_many_recordings.sh, samples/6_library.c. All commands: $longreel --help
 END

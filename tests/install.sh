@@ -39,7 +39,7 @@ result=$(LD_LIBRARY_PATH=$(pkg-config --variable=libdir longreel) "$dir/user")
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 sed -n '/^```c$/,/^```$/{/^```/d;p}' "$source/README.md" >"$dir/example.c"
 [ -s "$dir/example.c" ] || { echo "README.md has no example" >&2; exit 1; }
-for program in "$dir/example.c" "$source/samples/3_library.c"; do
+for program in "$dir/example.c" "$source/samples/6_library.c"; do
     "$cc" -std=c11 -Wall -Wextra -Werror "$program" -o "$dir/program" "${options[@]}"
 done
 

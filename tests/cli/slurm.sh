@@ -43,17 +43,17 @@ batch() {
 }
 
 printf 'talk.mp4\nshort.mp4\n' >list.txt
-batch "an array job" --array=0-1 "$samples/4_slurm_array.sbatch" "$fixtures/regular" list.txt array \
+batch "an array job" --array=0-1 "$samples/7_slurm_array.sbatch" "$fixtures/regular" list.txt array \
     --chunk 16 --save tokens
 for recording in talk.mp4 short.mp4; do
     same_set local/$recording array/$recording
     jq -e '.run.ranks == 2' array/$recording/manifest.json >/dev/null || fail "array: $recording: not 2 ranks"
 done
-batch "a ring" --ntasks-per-node=4 "$samples/5_slurm_ring.sbatch" "$fixtures/regular" talk.mp4 ring --chunk 16 \
+batch "a ring" --ntasks-per-node=4 "$samples/8_slurm_ring.sbatch" "$fixtures/regular" talk.mp4 ring --chunk 16 \
     --save tokens
 same_set local/talk.mp4 ring/talk.mp4
 jq -e '.run.ranks == 4' ring/talk.mp4/manifest.json >/dev/null || fail "ring: not 4 ranks"
-batch "the same job again" --array=0-1 "$samples/4_slurm_array.sbatch" "$fixtures/regular" list.txt array \
+batch "the same job again" --array=0-1 "$samples/7_slurm_array.sbatch" "$fixtures/regular" list.txt array \
     --chunk 16 --save tokens
 grep -q "skipped" job-*.out || fail "the same job again did not skip"
 

@@ -1,6 +1,6 @@
 /* Encodes a recording and searches it through the library.
  *
- *   cc 3_library.c -o library $(pkg-config --cflags --libs longreel)
+ *   cc 6_library.c -o library $(pkg-config --cflags --libs longreel)
  *   ./library MODEL RECORDING "TEXT"
  */
 #include <stdio.h>
