@@ -96,7 +96,7 @@ map="$light,zscale=t=bt709:m=bt709:r=tv,format=yuv444p,scale=in_color_matrix=bt7
 x265=(-c:v libx265 -preset ultrafast -tag:v hvc1 -x265-params)
 hdr pq.mp4 smpte2084 160x120 yuv420p10le "${x265[@]}" \
     "log-level=error:crf=4:colorprim=bt2020:transfer=smpte2084:colormatrix=bt2020nc:hdr10=1:max-cll=1500,400"
-same_pictures "PQ" pq.mp4 5 "$map"
+same_pictures "PQ" pq.mp4 5 "${map/desat=0/desat=0:peak=15}" # max-cll, which later versions lose in zscale
 json '.status == "warnings" and (.warnings | length) == 1 and (.warnings[0] | contains("(PQ)"))'
 hdr hlg.mp4 arib-std-b67 160x120 yuv420p10le "${x265[@]}" \
     "log-level=error:crf=4:colorprim=bt2020:transfer=arib-std-b67:colormatrix=bt2020nc"
