@@ -12,21 +12,26 @@ DIMS = (192, 128, 64, 32)  # Matryoshka: the first values of a vector are one to
 
 
 class Heads(nn.Module):
-    """What only training has: the scale of similarities, and linear questions to mean vectors, which show the towers
-    early what to look for."""
+    """What only training has: the scale of similarities, and linear questions (which colour? which word?). The same
+    questions are asked of the vectors of texts, pictures, sounds and segments, which brings these together early; others
+    are asked of the towers' own means."""
 
     def __init__(self, hidden):
         super().__init__()
         self.scale = nn.Parameter(torch.tensor(2.7))  # its logarithm
         count = sum(len(v) + 1 for v in world.QUESTIONS.values())
-        for name in ("vision", "sound", "segment"):
-            setattr(self, name, nn.Linear(hidden, count))
-            nn.init.normal_(getattr(self, name).weight, std=hidden ** -0.5 * 0.1)
+        for name, width in (("common", DIMS[0]), ("vision", hidden), ("sound", hidden)):
+            setattr(self, name, nn.Linear(width, count))
+            nn.init.normal_(getattr(self, name).weight, std=width ** -0.5 * 0.1)
+
+    def ask(self, vectors, scenes, questions, said=False):
+        return _question_loss(self.common(8 * F.normalize(vectors, dim=-1)), scenes, questions, said)
 
 
-def _question_loss(logits, scenes, questions):
-    """Cross entropy of the answers, one softmax a question; several right answers share it."""
-    at, total = 0, 0.0
+def _question_loss(logits, scenes, questions, said=False):
+    """Cross entropy of the answers, one softmax a question; several right answers share it. Questions to which the
+    answer is "none" count little; `said`: not at all, for a text may be silent about what is there."""
+    at, total, weight = 0, 0.0, 0.0
     found = [world.answers(s) for s in scenes]
     for question, values in world.QUESTIONS.items():
         width = len(values) + 1
@@ -35,12 +40,14 @@ def _question_loss(logits, scenes, questions):
             for i, f in enumerate(found):
                 for v in f[question]:
                     target[i, values.index(v)] = 1
-                if not f[question]:
-                    target[i, -1] = 1
-            target /= target.sum(1, keepdim=True)
-            total = total - (target * F.log_softmax(logits[:, at: at + width].float(), 1)).sum(1).mean()
+            none = target.sum(1) == 0
+            target[none, -1] = 1
+            w = torch.where(none, 0.0 if said else 0.1, 1.0)
+            target *= (w / target.sum(1))[:, None]
+            total = total - (target * F.log_softmax(logits[:, at: at + width].float(), 1)).sum()
+            weight += float(w.sum())
         at += width
-    return total / len(questions)
+    return total / max(weight, 1.0)
 
 
 SEEN = {q for q in world.QUESTIONS if not q.startswith("sound ")}
@@ -141,7 +148,7 @@ class Step:
         return self._alone(soft, lengths, self.ids["boa"], self.ids["eoa"]), [i for i, _ in self.batch["clips"]], (soft, lengths)
 
     def recording_vectors(self):
-        """(segment vectors [scenes], hidden means of segments, frame vectors, their scenes)."""
+        """(segment vectors [scenes], frame vectors, their scenes)."""
         recordings = self.batch["recordings"]
         longest = -(-max(len(r["ids"]) for r in recordings) // 128) * 128
         ids = torch.zeros(len(recordings), longest, dtype=torch.long)
@@ -168,11 +175,11 @@ class Step:
                     frames.append(h[i, s[3]: s[4] - 1].float().mean(0))
                     frame_scenes.append(r["first_scene"] + scene)
         means = torch.stack(sums) / torch.tensor(counts)[:, None]
-        return self._project(means), means, self._project(torch.stack(frames)) if frames else None, frame_scenes
+        return self._project(means), self._project(torch.stack(frames)) if frames else None, frame_scenes
 
 
 WEIGHTS = {"segment": 2.0, "frame": 0.7, "image": 1.0, "image to segment": 0.3, "sound": 1.0, "sound to segment": 0.5,
-           "asked of segments": 2.0, "asked of pictures": 2.0, "asked of sounds": 2.0}
+           "asked of texts": 1.0, "asked of segments": 1.0, "asked of pictures": 1.0, "asked of sounds": 1.0}
 
 
 def loss(model, heads, batch):
@@ -183,13 +190,13 @@ def loss(model, heads, batch):
     texts = step.text_vectors()
     scale = heads.scale.clamp(max=4.0).exp()
     part = {p: torch.tensor([t["part"] == p for t in said]) for p in ("seen", "heard", "both")}
-    out, hits = {}, {}
-    segments = None
+    out, hits, segments = {}, {}, None
+    out["asked of texts"] = heads.ask(texts, [t["query"] for t in said], set(world.QUESTIONS), said=True)
     if batch["recordings"]:
-        segments, means, frames, frame_scenes = step.recording_vectors()
+        segments, frames, frame_scenes = step.recording_vectors()
         asked = (SEEN if frames is not None else set()) | (HEARD if step.sounds is not None else set())
         out["segment"] = contrast(texts, segments, true, scale)
-        out["asked of segments"] = _question_loss(heads.segment(means), scenes, asked)
+        out["asked of segments"] = heads.ask(segments, scenes, asked)
         hits = {f"segment {p}": _first_right(texts[rows], segments, true[rows]) for p, rows in part.items() if rows.any()}
         if frames is not None:
             out["frame"] = contrast(texts[part["seen"]], frames, true[part["seen"]][:, frame_scenes], scale)
@@ -197,7 +204,8 @@ def loss(model, heads, batch):
         images, where, soft = step.image_vectors()
         own = true[part["seen"]][:, where]
         out["image"] = contrast(texts[part["seen"]], images, own, scale)
-        out["asked of pictures"] = _question_loss(heads.vision(soft.float().mean(1)), [scenes[i] for i in where], SEEN)
+        shown = [scenes[i] for i in where]
+        out["asked of pictures"] = (heads.ask(images, shown, SEEN) + _question_loss(heads.vision(soft.float().mean(1)), shown, SEEN)) / 2
         hits["image"] = _first_right(texts[part["seen"]], images, own)
         if segments is not None:
             same = torch.tensor(where)[:, None] == torch.arange(len(scenes))
@@ -207,7 +215,8 @@ def loss(model, heads, batch):
         own = true[part["heard"]][:, where]
         out["sound"] = contrast(texts[part["heard"]], clips, own, scale)
         mean = torch.stack([s[:n].float().mean(0) for s, n in zip(soft, lengths)])
-        out["asked of sounds"] = _question_loss(heads.sound(mean), [scenes[i] for i in where], HEARD)
+        heard = [scenes[i] for i in where]
+        out["asked of sounds"] = (heads.ask(clips, heard, HEARD) + _question_loss(heads.sound(mean), heard, HEARD)) / 2
         hits["sound"] = _first_right(texts[part["heard"]], clips, own)
         if segments is not None:
             same = torch.tensor([[scenes[i]["sound"] == s["sound"] for s in scenes] for i in where])

@@ -101,8 +101,8 @@ def optimizers(model, heads, rate):
 
 
 def pace(step, steps):
-    """The share of the learning rate: up in 100 steps, then along half a cosine to nothing."""
-    return min(1.0, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
+    """The share of the learning rate: up in 50 steps, then along half a cosine to nothing."""
+    return min(1.0, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
 
 
 def train(args):
