@@ -58,6 +58,14 @@ typedef struct lri_lost {
     size_t count;
 } lri_lost;
 
+/* What a container says of the colour of a stream. */
+typedef struct lri_colour {
+    enum AVColorSpace space;
+    enum AVColorPrimaries primaries;
+    enum AVColorTransferCharacteristic transfer;
+    enum AVColorRange range;
+} lri_colour;
+
 typedef struct lri_source {
     const char *path; /* the recording's */
     int fd;
@@ -69,6 +77,8 @@ typedef struct lri_source {
     AVIOContext *io;
     AVFormatContext *format;
     AVPacket *packet;
+    lri_colour colours[LRI_MAX_STREAMS]; /* of the streams that the container's head lists */
+    unsigned n_colours;
     lri_lost *lost; /* where that is to be known: set before lri_source_demux, owned by the caller */
 } lri_source;
 

@@ -452,6 +452,21 @@ static bool is_sound(const lri_decoder *decoder, size_t ordinal)
            lri_leads(video, decoder->renew_at, ordinal);
 }
 
+/* What a picture leaves open of its colour the container may say. Each by itself, but for the range: H.265's decoder
+ * takes pictures for limited that say nothing. */
+static void fill_colour(AVFrame *frame, const lri_colour *colour)
+{
+    bool silent = frame->colorspace == AVCOL_SPC_UNSPECIFIED && frame->color_primaries == AVCOL_PRI_UNSPECIFIED &&
+                  frame->color_trc == AVCOL_TRC_UNSPECIFIED;
+    /* RGB is a format of pictures. */
+    if (frame->colorspace == AVCOL_SPC_UNSPECIFIED && colour->space != AVCOL_SPC_RGB)
+        frame->colorspace = colour->space;
+    if (frame->color_primaries == AVCOL_PRI_UNSPECIFIED) frame->color_primaries = colour->primaries;
+    if (frame->color_trc == AVCOL_TRC_UNSPECIFIED) frame->color_trc = colour->transfer;
+    if (frame->color_range == AVCOL_RANGE_UNSPECIFIED || (silent && colour->range == AVCOL_RANGE_JPEG))
+        frame->color_range = colour->range;
+}
+
 lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
 {
     *got = false;
@@ -464,6 +479,7 @@ lr_status lri_decoder_take(lri_decoder *decoder, bool *got, lr_error *err)
             int64_t ordinal = decoder->frame->pts;
             if (ordinal < 0 || ordinal >= (int64_t)decoder->recording->video.n_packets) continue;
             if (!is_sound(decoder, (size_t)ordinal)) continue;
+            fill_colour(decoder->frame, &decoder->recording->video.colour);
             if (decoder->on_hardware && lri_hardware_bring(decoder->frame, decoder->spare) < 0) {
                 decoder->faults++;
                 return LR_OK;

@@ -281,6 +281,9 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
     if (video->stream >= 0) {
         video->time_base = format->streams[video->stream]->time_base;
         video->codec = format->streams[video->stream]->codecpar->codec_id;
+        video->colour = (lri_colour){AVCOL_SPC_UNSPECIFIED, AVCOL_PRI_UNSPECIFIED, AVCOL_TRC_UNSPECIFIED,
+                                     AVCOL_RANGE_UNSPECIFIED};
+        if (video->stream < (int)source->n_colours) video->colour = source->colours[video->stream];
         /* libav's parser gives a picture out when the next one begins, with the mark of that. */
         video->marks_late = strcmp(format->iformat->name, "mpegts") == 0;
         LR_TRY(lri_reach_begin(&video->reach, source, format->streams[video->stream], err));

@@ -57,6 +57,7 @@ typedef struct lri_video_index {
     enum AVCodecID codec;
     bool any_gap;    /* some packet has LRI_CORRUPT */
     bool marks_late; /* LRI_CORRUPT stands on the packet before the one that lacks bytes */
+    lri_colour colour; /* of pictures that do not say it themselves */
     AVRational time_base;
     AVRational rate; /* the constant frame rate that the ticks may round; 0/1 if there is none */
     size_t n_packets;
@@ -183,6 +184,8 @@ void lri_video_index_free(lri_video_index *video);
 lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
 /* strays.c: pictures whose stamps cannot be right are not shown. */
 lr_status lri_video_drop_strays(lri_video_index *video, lr_error *err);
+/* The same of sound, whose stamps are forgotten. */
+lr_status lri_audio_drop_strays(lri_audio_index *audio, lr_error *err);
 /* recount.c: adds to a packet's stamps what was lost before it, *missing of them so far. True where it is more
  * than before. */
 bool lri_recount(const AVInputFormat *format, AVStream *stream, AVPacket *packet, int64_t *missing);

@@ -192,6 +192,11 @@ void lri_sound_index_free(lri_audio_index *audio)
 
 /* ------------------------------------------------------------------ runs */
 
+static int64_t to_ticks(const lri_audio_index *audio, int64_t samples)
+{
+    return av_rescale_q(samples, (AVRational){1, audio->rate}, audio->time_base);
+}
+
 /* How much later a packet stands than the samples before it reach, in lr_time. */
 static lr_time deviation(const lri_audio_index *audio, int64_t pts, int64_t start_pts,
                          int64_t samples)
@@ -294,6 +299,7 @@ lr_status lri_sound_index_finish(lr_recording *recording, const AVStream *stream
     LR_TRY(lri_numbers_end(&audio->pts, err));
     LR_TRY(lri_numbers_end(&audio->kept, err));
     LR_TRY(lri_numbers_end(&audio->declared, err));
+    if (strcmp(recording->timeline.container, "matroska") == 0) LR_TRY(lri_audio_drop_strays(audio, err));
     if (audio->parser) av_parser_close(audio->parser);
     audio->parser = NULL;
     avcodec_free_context(&audio->parser_codec);
@@ -313,6 +319,8 @@ lr_status lri_sound_index_finish(lr_recording *recording, const AVStream *stream
         }
         /* What is cut at the front has no place in time. */
         if (run->in_samples == 0 && packet.kept > 0) run->start_pts = packet.pts;
+        if (run->start_pts == AV_NOPTS_VALUE && packet.pts != AV_NOPTS_VALUE && packet.kept > 0)
+            run->start_pts = lri_saturate((lri_wide)packet.pts - to_ticks(audio, run->in_samples));
         run->in_samples += packet.kept;
         run->n_packets++;
     }

@@ -148,6 +148,17 @@ static bool is_recording_format(const AVInputFormat *format)
     return true;
 }
 
+/* Finding the streams, libav puts what their first pictures say over this, and if they say nothing. */
+static void note_colours(lri_source *source)
+{
+    const AVFormatContext *format = source->format;
+    source->n_colours = format->nb_streams < LRI_MAX_STREAMS ? format->nb_streams : LRI_MAX_STREAMS;
+    for (unsigned i = 0; i < source->n_colours; i++) {
+        const AVCodecParameters *p = format->streams[i]->codecpar;
+        source->colours[i] = (lri_colour){p->color_space, p->color_primaries, p->color_trc, p->color_range};
+    }
+}
+
 /* libav decodes a picture where only that tells its size; the bound must hold for these decoders, too. */
 static int find_streams(AVFormatContext *format)
 {
@@ -202,6 +213,7 @@ lr_status lri_source_demux(lri_source *source, lr_error *err)
     if (code < 0)
         return lri_av_fail(err, code, source->read_errno ? LR_E_IO : LR_E_FORMAT,
                            "%s: cannot be opened as %s", source->path, guess->name);
+    note_colours(source);
     code = find_streams(source->format);
     if (code < 0)
         return lri_av_fail(err, code, source->read_errno ? LR_E_IO : LR_E_FORMAT,

@@ -111,10 +111,16 @@ static void add_film(writer *w)
     c->gop_size = film->gop ? film->gop : 12;
     c->max_b_frames = film->b_frames;
     c->sample_aspect_ratio = film->sar;
-    c->colorspace = film->space ? film->space : AVCOL_SPC_UNSPECIFIED;
-    c->color_range = film->range;
-    c->color_trc = film->transfer ? film->transfer : AVCOL_TRC_UNSPECIFIED;
-    c->color_primaries = film->primaries ? film->primaries : AVCOL_PRI_UNSPECIFIED;
+    if (!film->told_by_container) {
+        c->colorspace = film->space;
+        c->color_range = film->range;
+        c->color_trc = film->transfer;
+        c->color_primaries = film->primaries;
+    }
+    /* 0 is RGB, and reserved. */
+    if (!c->colorspace) c->colorspace = AVCOL_SPC_UNSPECIFIED;
+    if (!c->color_trc) c->color_trc = AVCOL_TRC_UNSPECIFIED;
+    if (!c->color_primaries) c->color_primaries = AVCOL_PRI_UNSPECIFIED;
     if (film->interlaced) {
         c->flags |= AV_CODEC_FLAG_INTERLACED_DCT | AV_CODEC_FLAG_INTERLACED_ME;
         c->field_order = AV_FIELD_TT;
@@ -123,6 +129,12 @@ static void add_film(writer *w)
     c->flags |= AV_CODEC_FLAG_QSCALE;
     c->global_quality = 3 * FF_QP2LAMBDA;
     open_encoder(w, 0, film->options);
+    if (film->told_by_container) {
+        w->stream[0]->codecpar->color_space = film->space;
+        w->stream[0]->codecpar->color_range = film->range;
+        w->stream[0]->codecpar->color_trc = film->transfer;
+        w->stream[0]->codecpar->color_primaries = film->primaries;
+    }
     w->stream[0]->avg_frame_rate = film->rate;
     w->stream[0]->sample_aspect_ratio = film->sar;
     if (!film->matrix) return;

@@ -30,6 +30,7 @@ typedef struct lrm_film {
     enum AVColorRange range;
     enum AVColorTransferCharacteristic transfer;
     enum AVColorPrimaries primaries;
+    bool told_by_container; /* of colour: the pictures themselves say nothing */
     bool interlaced;        /* two fields, the upper one first */
     /* Draws instead of the luma rule. */
     void (*draw)(AVFrame *frame, int n);

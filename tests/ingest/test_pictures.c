@@ -64,6 +64,16 @@ static void draw_bgr0(AVFrame *frame, int n)
         }
 }
 
+/* Not grey: matrices differ. */
+static void draw_colours(AVFrame *frame, int n)
+{
+    for (int plane = 0; plane < 3; plane++)
+        for (int y = 0; y < (plane ? frame->height / 2 : frame->height); y++)
+            for (int x = 0; x < (plane ? frame->width / 2 : frame->width); x++)
+                frame->data[plane][y * frame->linesize[plane] + x] =
+                    (uint8_t)(plane == 0 ? 60 + x + n : plane == 1 ? 90 + y : 160 - y);
+}
+
 /* ------------------------------------------------------------------ orientation */
 
 /* The matrix takes the coded place (x, y) to (a x + c y, b x + d y); pixels are compared one by one. */
@@ -204,6 +214,65 @@ static void test_untagged_pictures_are_bt601_unless_they_are_large(void **state)
     check_colour(720, 576, AV_PIX_FMT_YUV420P, AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_MPEG, SWS_CS_ITU601);
     check_colour(720, 578, AV_PIX_FMT_YUV420P, AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_MPEG, SWS_CS_ITU709);
     check_colour(1280, 544, AV_PIX_FMT_YUV420P, AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_MPEG, SWS_CS_ITU709);
+}
+
+/* The same film, with its colour told by the pictures and by the container. */
+static uint64_t hash_of_colour(lrm_film film, const char *muxer, bool by_container, bool *is_mapped)
+{
+    char *path = lrt_path(lrt_dir, "told");
+    lr_ingest_options options = lr_ingest_defaults();
+    lrm_reading reading;
+    film.told_by_container = by_container;
+    lrm_record(path, muxer, &film, NULL);
+    lr_recording *recording = lrm_open(path, &options);
+    const lr_timeline *t = lr_recording_timeline(recording);
+    *is_mapped = false;
+    for (size_t i = 0; i < t->n_warnings; i++)
+        if (strstr(t->warnings[i], "high dynamic range")) *is_mapped = true;
+    lrm_read_frames(recording, 0, 1, &reading);
+    uint64_t hash = reading.hash[0];
+    lrm_free_reading(&reading);
+    lr_recording_close(recording);
+    free(path);
+    return hash;
+}
+
+static void test_colour_that_only_the_container_tells_counts_as_much(void **state)
+{
+    (void)state;
+    static const char *const muxers[] = {"mp4", "matroska"};
+    static const struct {
+        const char *encoder, *options;
+    } encoders[] = {{"libx265", "preset=ultrafast;x265-params=pools=1:frame-threads=1:log-level=0"},
+                    {"libx264", "preset=ultrafast"}};
+    static const struct {
+        enum AVColorSpace space;
+        enum AVColorRange range;
+        enum AVColorTransferCharacteristic transfer;
+        enum AVColorPrimaries primaries;
+    } colours[] = {
+        {AVCOL_SPC_BT709, AVCOL_RANGE_MPEG, AVCOL_TRC_BT709, AVCOL_PRI_BT709},
+        {AVCOL_SPC_BT709, AVCOL_RANGE_JPEG, AVCOL_TRC_BT709, AVCOL_PRI_BT709},
+        {AVCOL_SPC_BT2020_NCL, AVCOL_RANGE_MPEG, AVCOL_TRC_SMPTE2084, AVCOL_PRI_BT2020},
+    };
+    for (size_t e = 0; e < 2; e++)
+        for (size_t m = 0; m < 2; m++)
+            for (size_t c = 0; c < 3; c++) {
+                lrm_film film = {.encoder = encoders[e].encoder, .options = encoders[e].options, .width = 96,
+                                 .height = 64, .format = AV_PIX_FMT_YUV420P, .frames = 3, .rate = {1, 1}, .luma = 60,
+                                 .draw = draw_colours};
+                bool mapped, mapped_too;
+                uint64_t untold = hash_of_colour(film, muxers[m], false, &mapped);
+                assert_false(mapped);
+                film.space = colours[c].space;
+                film.range = colours[c].range;
+                film.transfer = colours[c].transfer;
+                film.primaries = colours[c].primaries;
+                uint64_t told = hash_of_colour(film, muxers[m], false, &mapped);
+                uint64_t told_too = hash_of_colour(film, muxers[m], true, &mapped_too);
+                if (told != told_too || told == untold || mapped != mapped_too || mapped != (c == 2))
+                    fail_msg("%s in %s, colour %zu: other pictures", film.encoder, muxers[m], c);
+            }
 }
 
 static void test_formats_and_odd_sizes_are_libswscales(void **state)
@@ -504,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_the_short_axis_of_a_pixel_is_widened),
         cmocka_unit_test(test_colour_follows_the_pictures_own_tags),
         cmocka_unit_test(test_untagged_pictures_are_bt601_unless_they_are_large),
+        cmocka_unit_test(test_colour_that_only_the_container_tells_counts_as_much),
         cmocka_unit_test(test_formats_and_odd_sizes_are_libswscales),
         cmocka_unit_test(test_transparent_pixels_stand_on_black),
         cmocka_unit_test(test_later_sizes_and_formats_are_fitted_to_the_first),
