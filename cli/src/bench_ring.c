@@ -11,7 +11,7 @@
 
 typedef struct ring_options {
     cli_encode_options common; /* the ranks' communicator */
-    const char *tokens, *ranks, *schedules;
+    const char *model, *tokens, *ranks, *schedules;
     const char *flops, *link, *latency;
     size_t heads, kv_heads, head_dim;
     uint64_t chunk, rank_tokens;
@@ -21,13 +21,15 @@ typedef struct ring_options {
 
 #define AT(field) .offset = offsetof(ring_options, field)
 static const cli_option table[] = {
+    {CLI_TEXT, "model", 'm', "DIR", "heads as in the layers of this checkpoint in which each token sees all",
+     AT(model)},
     {CLI_TEXT, "tokens", 0, "N,N...", "lengths of the sequence (default 4096,16384; simulated: 65536 to 4194304)",
      AT(tokens)},
     {CLI_TEXT, "ranks", 0, "N,N...", "numbers of ranks (default 1,2,4,8; simulated: 8,64)", AT(ranks)},
     {CLI_TEXT, "schedule", 0, "S,S...", "of ring, all-gather, two-level (default: all)", AT(schedules)},
-    {CLI_SIZE, "heads", 0, "N", "query heads (default 4, as EmbeddingGemma 2 in its full layers)", AT(heads), 1, 1024},
-    {CLI_SIZE, "kv-heads", 0, "N", "key and value heads (default 1)", AT(kv_heads), 1, 1024},
-    {CLI_SIZE, "head-dim", 0, "N", "width of a head, even, at most 512 (default 512)", AT(head_dim), 2, 512},
+    {CLI_SIZE, "heads", 0, "N", "query heads (default: the model's; without one 4, as EmbeddingGemma 2 in its full layers)", AT(heads), 1, 1024},
+    {CLI_SIZE, "kv-heads", 0, "N", "key and value heads (default: the model's, or 1)", AT(kv_heads), 1, 1024},
+    {CLI_SIZE, "head-dim", 0, "N", "width of a head, even, at most 512 (default: the model's, or 512)", AT(head_dim), 2, 512},
     {CLI_COUNT, "chunk", 0, "N", "tokens that ranks exchange at a time (default 1024)", AT(chunk), 1, 1 << 24},
     {CLI_INT, "node-ranks", 0, "N", "ranks of a node, for two-level (default: those of a machine; local ranks: 2; "
      "simulated: 8)", AT(node_ranks), 1, 1 << 20},
@@ -368,6 +370,24 @@ done:
 
 /* ------------------------------------------------------------------ the command */
 
+/* What was not given. */
+static lr_status take_heads(ring_options *o, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_model *model = NULL;
+    size_t heads = 4;
+    lr_kv_shape shape = {.n_kv_heads = 1, .head_dim = 512};
+    if (o->model) LR_TRY(cli_open_model(&model, o->model, false, false, o->threads, err));
+    if (model && !lr_model_full_layer(model, &heads, &shape)) {
+        LR_FAIL(LR_E_USAGE, "%s has no layer in which each token sees all", o->model);
+    }
+    if (o->heads == 0) o->heads = heads;
+    if (o->kv_heads == 0) o->kv_heads = shape.n_kv_heads;
+    if (o->head_dim == 0) o->head_dim = shape.head_dim;
+done:
+    lr_model_close(model);
+    return st;
+}
+
 static lr_status check_options(const ring_options *o, lr_error *err) {
     if (o->head_dim % 2) return lr_fail(err, LR_E_USAGE, "--head-dim: %zu is odd", o->head_dim);
     if (o->heads % o->kv_heads) {
@@ -418,8 +438,7 @@ static int end_bench(ring_bench *b) {
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
-    ring_options options = {.common = cli_encode_option_defaults(), .heads = 4, .kv_heads = 1, .head_dim = 512,
-                            .chunk = 1024, .repeats = 3, .value_bytes = 4};
+    ring_options options = {.common = cli_encode_option_defaults(), .chunk = 1024, .repeats = 3, .value_bytes = 4};
     ring_bench b = {.options = &options};
     char **rest = NULL;
     size_t n_rest = 0;
@@ -429,6 +448,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
     if (n_rest > 0) return cli_wrong_usage(command, "'%s' is too much", rest[0]);
     cli_catch_signals();
+    if (take_heads(&options, &err) != LR_OK) return cli_fail_model(&err);
     code = run_bench(&b, &err) == LR_OK ? end_bench(&b) : cli_fail(&err);
     json_decref(b.results);
     json_decref(b.lengths);
@@ -450,7 +470,7 @@ const cli_command cli_bench_ring = {
             "are not at hand, tells from which length on the exchange is hidden, and whether several smaller "
             "rings (groups) get through more recordings of that length.",
     .examples = "  longreel bench ring --tokens 8192 --ranks 1,2,4\n"
-                "  mpirun -n 4 longreel bench ring\n"
+                "  mpirun -n 4 longreel bench ring -m MODEL\n"
                 "  longreel bench ring --simulate --flops 4e14 --link 4e11,5e10 --value-bytes 2 --ranks 8,64,1024\n",
     .options = table,
     .run = run,

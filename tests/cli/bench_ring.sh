@@ -19,6 +19,14 @@ json '[.results[] | select(.ranks == 8 and .tokens == 1001) | .messages] | uniqu
 check 0 "heads that share" "$LONGREEL" bench ring "${small[@]}" --tokens 300 --ranks 3 --heads 6 --kv-heads 3 \
     --schedule two-level,ring --json
 json '[.results[].same_bytes] == [true, true] and .results[0].elements == 2 * 2 * 300 * 3 * 32'
+check 0 "heads of a model" "$LONGREEL" bench ring --repeats 1 --threads 1 -m "$fixtures/vjepa" --tokens 2100 --ranks 2 \
+    --schedule ring --json
+json '.heads == 2 and .kv_heads == 2 and .head_dim == 20 and .results[0].elements == 2 * 2100 * 2 * 20'
+check 0 "another width than the model's" "$LONGREEL" bench ring --repeats 1 --threads 1 -m "$fixtures/regular" \
+    --head-dim 16 --tokens 300 --ranks 2 --json
+json '.head_dim == 16 and ([.results[].same_bytes] | all)'
+check 2 "no model" "$LONGREEL" bench ring -m none
+says "none/config.json"
 check 0 "as text" "$LONGREEL" bench ring "${small[@]}" --tokens 200 --ranks 1,2
 grep -Eq ' +200 +2 two-level .* as due .* same$' "$out" || fail "printed: $(cat "$out")"
 check 0 "more ranks than chunks" "$LONGREEL" bench ring "${small[@]}" --tokens 40 --ranks 8 --json
