@@ -269,8 +269,9 @@ static void test_sums_have_the_bits_of_ascending_order(void **state)
     ops->release(case_device, at);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* mutations.sh */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_slot_is_within_its_bound),
         cmocka_unit_test(test_angles_equal_long_double),

@@ -141,8 +141,9 @@ static void test_layer_norm_is_within_its_bound(void **state)
     norms_of(LAYER, 1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* mutations.sh */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rms_norm_is_within_its_bound),
         cmocka_unit_test(test_rms_norm_add_is_within_its_bound),

@@ -41,6 +41,31 @@ typedef struct lr_rows {
     lr_dtype dtype;
 } lr_rows;
 
+/* ------------------------------------------------------------------ attention
+ *
+ * As lr_attn of longreel/kernels.h, for all rows and KV heads of a rank and any number of chunks in one call:
+ * within it the state stays in registers. head_dim is a multiple of 8 up to 512; q, k, v and out are BF16, their
+ * addresses and strides multiples of 8 values, heads next to each other (head h at h * head_dim). */
+
+/* Lies in device memory, as an array. k, v [n_keys, n_kv_heads, head_dim]. */
+typedef struct lr_device_chunk {
+    lr_device_at k, v;
+    uint64_t first_key, n_keys; /* n_keys > 0 */
+} lr_device_chunk;
+
+typedef struct lr_device_attn {
+    size_t n_tokens, n_kv_heads, head_dim;
+    size_t group;           /* query heads that share a KV head */
+    lr_rows q;              /* [n_tokens, n_kv_heads * group, head_dim] */
+    lr_rows o;              /* F32, as q: unnormalised output of the state */
+    lr_device_at m, l;      /* F32 [n_tokens, n_kv_heads * group]: maximum and sum of the state */
+    lr_rows out;            /* as q: o / l, 0 where nothing was seen; at = 0: the state is kept instead */
+    lr_device_at lo, hi;    /* uint64_t [n_tokens]: token t sees keys lo[t] <= key < hi[t] */
+    lr_device_at chunks;    /* lr_device_chunk [n_chunks], in ascending order */
+    size_t n_chunks, kv_ld; /* values from key to key */
+    bool resume;            /* begin with the state; else with an empty one, and it is not read */
+} lr_device_attn;
+
 typedef struct lr_device_info {
     char name[128];
     int major, minor;    /* compute capability */
@@ -146,6 +171,14 @@ struct lr_device_ops {
      * n_pieces + 1 numbers (uint64_t), piece i is rows bounds[i] .. bounds[i + 1] - 1. */
     void (*sum_rows)(lr_stream *stream, lr_device_at sum, lr_rows x, lr_device_at bounds, size_t n_pieces,
                      size_t dim);
+
+    /* ---- matrices */
+
+    /* y[rows, n] = x[rows, k] . w[n, k]^T + bias: x, w BF16 with k, x.ld and both addresses multiples of 8 values;
+     * w without gaps between rows; bias F32 [n], 0: none. y must not overlap x. */
+    void (*linear)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at w, lr_device_at bias, size_t rows,
+                   size_t n, size_t k);
+    void (*attention)(lr_stream *stream, const lr_device_attn *attn);
 };
 
 /* Opens liblongreel_cuda.so (looked for as lr_plugin_open does) once a process, and a device through it.

@@ -136,6 +136,7 @@ static void fill_ops(void)
 {
     lr_cu_fill_memory(&ops);
     lr_cu_fill_rows(&ops);
+    lr_cu_fill_matrices(&ops);
 }
 
 const lr_device_ops *lr_device_get(unsigned abi);

@@ -10,7 +10,10 @@
 
 /* Every kernel, with its module and the shared memory it may be launched with. */
 #define LR_CU_KERNELS(K)                                                                           \
-    K(norm, norm, 0) K(map, map, 0) K(rope_angles, rope, 0) K(rope, rope, 0) K(sum_rows, sum, 0)
+    K(norm, norm, 0) K(map, map, 0) K(rope_angles, rope, 0) K(rope, rope, 0) K(sum_rows, sum, 0)   \
+    K(gemm, gemm, LR_CU_GEMM_SHARED) LR_CU_ATTENTIONS(LR_CU_AS_KERNEL, K)
+#define LR_CU_AS_KERNEL(K, name, D, KEYS, ROWS, COLUMNS)                                           \
+    K(name, attention, LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS))
 
 typedef enum lr_cu_kernel {
 #define LR_CU_ENUM(name, module, shared) LR_CU_##name,
@@ -59,5 +62,6 @@ lr_cu_rows lr_cu_view(lr_rows rows);
 
 void lr_cu_fill_memory(lr_device_ops *ops); /* memory.c */
 void lr_cu_fill_rows(lr_device_ops *ops);   /* rows.c */
+void lr_cu_fill_matrices(lr_device_ops *ops); /* matrices.c */
 
 #endif

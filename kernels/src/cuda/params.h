@@ -61,4 +61,45 @@ typedef struct lr_cu_sum {
     uint32_t dim;
 } lr_cu_sum;
 
+/* Attention; head_dim, rows and addresses of bf16 are multiples of 8 values. One block of threads works a tile of rows of one KV head, row (t, g) being query head g of the
+ * group at token t, against the chunks of keys in order. */
+typedef struct lr_cu_chunk { /* in device memory */
+    uint64_t k, v;           /* bf16 [n_keys, kv_heads, head_dim] */
+    uint64_t first_key, n_keys;
+} lr_cu_chunk;
+
+typedef struct lr_cu_attention {
+    uint64_t q, q_ld;         /* bf16 [tokens, heads, head_dim] */
+    uint64_t o, o_ld, m, l;   /* f32 state: o as q; m, l [tokens, heads] */
+    uint64_t out, out_ld;     /* bf16, as q: o / l; 0: the state is kept instead */
+    uint64_t lo, hi;          /* u64 [tokens] */
+    uint64_t chunks, kv_ld;
+    uint64_t n_rows;          /* tokens * group */
+    uint32_t n_chunks, group, kv_heads, head_dim;
+    uint32_t resume;          /* begin with the state, not with an empty one */
+} lr_cu_attention;
+
+/* Kernels as A(K, name, D, KEYS, ROWS, COLUMNS): head_dim at most D, sub-blocks of KEYS keys, ROWS rows (16 a warp) by COLUMNS warps across. */
+#define LR_CU_ATTENTIONS(A, K)                                                                     \
+    A(K, attention_64, 64, 64, 64, 1) A(K, attention_128, 128, 64, 64, 1)                          \
+    A(K, attention_256, 256, 32, 64, 1) A(K, attention_512, 512, 32, 32, 2)
+/* Shared memory: q, k, v; where warps share rows the weights; each row's range of keys, and the warps' maxima
+ * and sums of it. */
+#define LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS)                                             \
+    ((ROWS) * (D) * 2 + 2 * (KEYS) * (D) * 2 + ((COLUMNS) > 1 ? (ROWS) * (KEYS) * 2 : 0) +         \
+     (ROWS) * 16 + (COLUMNS) * (ROWS) * 8)
+
+/* y[rows, n] = x[rows, k] w[n, k]^T + bias; k, x.ld and the addresses of x and w are multiples of 8 values. */
+#define LR_CU_GEMM_TILE 128 /* rows and columns of a block */
+#define LR_CU_GEMM_DEPTH 64 /* of a step along k */
+#define LR_CU_GEMM_STAGES 3
+#define LR_CU_GEMM_SHARED (LR_CU_GEMM_STAGES * 2 * LR_CU_GEMM_TILE * LR_CU_GEMM_DEPTH * 2)
+typedef struct lr_cu_gemm {
+    lr_cu_rows y;
+    uint64_t x, x_ld, w; /* bf16 */
+    uint64_t bias;       /* f32 [n]; 0: none */
+    uint64_t rows;
+    uint32_t n, k;
+} lr_cu_gemm;
+
 #endif

@@ -48,10 +48,12 @@ static void read_edit(const char *text)
 {
     char copy[4 * PTX_NAME], *save = NULL;
     (void)snprintf(copy, sizeof copy, "%s", text);
-    const char *kernel = strtok_r(copy, "|", &save), *which = strtok_r(NULL, "|", &save);
+    const char *kernel = strtok_r(copy, "|", &save), *after = strtok_r(NULL, "|", &save);
+    const char *which = strtok_r(NULL, "|", &save);
     const char *from = strtok_r(NULL, "|", &save), *to = strtok_r(NULL, "|", &save);
-    if (!kernel || !which || !from) abort();
+    if (!kernel || !after || !which || !from) abort();
     (void)snprintf(standin.edit.kernel, sizeof standin.edit.kernel, "%s", kernel);
+    (void)snprintf(standin.edit.after, sizeof standin.edit.after, "%s", after);
     (void)snprintf(standin.edit.from, sizeof standin.edit.from, "%s", from);
     (void)snprintf(standin.edit.to, sizeof standin.edit.to, "%s", to ? to : "");
     standin.edit.which = (size_t)strtoull(which, NULL, 10);

@@ -76,10 +76,11 @@ typedef struct ptx_module {
     ptx_kernel *kernels;
 } ptx_module;
 
-/* An edit of one instruction, to see that tests notice: in `kernel`, of the instructions whose text
- * contains `from`, the one numbered `which` has that part replaced by `to`. Nothing to edit is an error. */
+/* An edit of one instruction, to see that tests notice: in `kernel`, of the instructions whose text contains
+ * `from` and that stand behind the first one with `after` ("-": anywhere), the one numbered `which` has that
+ * part replaced by `to`. Nothing to edit is an error. */
 typedef struct ptx_edit {
-    char kernel[PTX_NAME], from[PTX_NAME], to[PTX_NAME];
+    char kernel[PTX_NAME], after[PTX_NAME], from[PTX_NAME], to[PTX_NAME];
     size_t which;
 } ptx_edit;
 

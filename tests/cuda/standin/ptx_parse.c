@@ -164,7 +164,7 @@ static bool declare_registers(ptx_kernel *kernel, ptx_names *names, char *text)
 typedef struct edit_state {
     const ptx_edit *edit;
     size_t seen;
-    bool done;
+    bool begun, done;
     char text[2 * PTX_NAME]; /* the edited instruction: there is at most one */
 } edit_state;
 
@@ -173,6 +173,10 @@ static char *edited(edit_state *state, const ptx_kernel *kernel, char *text)
     const ptx_edit *edit = state->edit;
     if (!edit || state->done || strcmp(kernel->name, edit->kernel)) return text;
     char *found = strstr(text, edit->from);
+    if (!state->begun && edit->after[0] != '-') {
+        state->begun = strstr(text, edit->after) != NULL;
+        return text;
+    }
     if (!found || state->seen++ != edit->which) return text;
     state->done = true;
     (void)snprintf(state->text, sizeof state->text, "%.*s%s%s", (int)(found - text), text, edit->to,

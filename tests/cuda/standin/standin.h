@@ -8,7 +8,7 @@
  *   STANDIN_ARCHITECTURE=75 the device's (80)
  *   STANDIN_MEMORY=1000000  its memory in bytes (8 GiB)
  *   STANDIN_ORDER=last      runs the last warp of a block first
- *   STANDIN_EDIT=kernel|which|from|to   edits one instruction of a kernel as it is loaded (ptx_edit) */
+ *   STANDIN_EDIT=kernel|after|which|from|to   edits one instruction of a kernel as it is loaded (ptx_edit) */
 #ifndef STANDIN_H
 #define STANDIN_H
 
