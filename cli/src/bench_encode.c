@@ -1,4 +1,4 @@
-/* longreel bench encode: the backbone at several lengths, and the vision tower. */
+/* longreel bench encode: the backbone at several lengths, and the towers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,12 +6,14 @@
 #include <longreel/bench_encode.h>
 
 #include "bench.h"
+#include "bench_plot.h"
 
 typedef struct encode_options {
-    const char *model, *tokens;
+    const char *model, *tokens, *plot;
     uint64_t chunk;
-    int ranks, threads, repeats, soft_tokens, width, height;
-    bool vision, json;
+    size_t layers, sample;
+    int ranks, threads, repeats, soft_tokens, width, height, sound_seconds;
+    bool vision, sound, json;
 } encode_options;
 
 /* 1280x720 */
@@ -42,7 +44,16 @@ static const cli_option table[] = {
     {CLI_INT, "soft-tokens", 0, "N", "at most so many tokens for the frame, one of the model's choices "
      "(default: the model's for video)", AT(soft_tokens), 1, 1 << 20},
     {CLI_CLEAR, "no-vision", 0, NULL, "leave the vision tower out", AT(vision)},
+    {CLI_INT, "sound", 0, "S", "seconds of sound (default 20)", AT(sound_seconds), 1, 1 << 20},
+    {CLI_CLEAR, "no-sound", 0, NULL, "leave the sound tower out", AT(sound)},
     {CLI_SET, "json", 0, NULL, "print one JSON document", AT(json)},
+    {CLI_HEADING, .help = "For long sequences, on one rank"},
+    {CLI_SIZE, "layers", 0, "N", "only the first N layers of the backbone (default: all)", AT(layers), 1, 1 << 16},
+    {CLI_SIZE, "sample", 0, "N", "in layers of full attention let only every Nth tile of queries attend", AT(sample), 1,
+     1 << 24},
+    {CLI_TEXT, "plot", 0, "FILE.svg", "draw processor time and speed over the length. Then --tokens is 2048 to 262144 "
+     "unless given, --layers ends with the first of full attention, and at each length a sample of some thousand "
+     "queries attends; its time is drawn as that of all", AT(plot)},
     {0},
 };
 
@@ -52,8 +63,9 @@ typedef struct encode_bench {
     size_t n_lengths;
     lr_model *model;
     double seconds_open;
-    double peak; /* GFLOP/s of multiply-adds */
-    json_t *backbone, *vision;
+    double peak, core_peak; /* GFLOP/s of multiply-adds; a second of one core's processor time */
+    json_t *backbone, *vision, *sound;
+    plot_point *points; /* [n_lengths] with --plot */
 } encode_bench;
 
 /* On as many threads as the backbone has, but not more than there are processors. */
@@ -64,50 +76,111 @@ static lr_status measure_peak(encode_bench *b, lr_error *err) {
     if (threads > cli_processors()) threads = cli_processors();
     lr_status st = lr_bench_peak(lr_model_kernels(b->model), threads, &figure, err);
     if (st == LR_OK && figure.best > b->peak) b->peak = figure.best;
+    if (st == LR_OK && figure.core > b->core_peak) b->core_peak = figure.core;
     return st;
 }
 
-static lr_status add_json(encode_bench *b, const lr_bench_result *r, double rate, lr_error *err) {
-    json_t *row = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "tokens",
-                            (json_int_t)r->units, "seconds_min", r->seconds_min, "seconds_median",
-                            r->seconds_median, "processor_seconds", r->processor_min, "tokens_per_second", (double)r->units / r->seconds_min,
-                            "gflops", rate, "share_of_peak", rate / b->peak, "memory_bytes",
-                            (json_int_t)r->memory_bytes, "bytes_per_token",
-                            (double)r->memory_bytes / (double)r->units, "seconds_attention",
-                            r->seconds_attention, "seconds_linear", r->seconds_linear,
-                            "seconds_exchange", r->seconds_exchange);
-    if (!row || json_array_append_new(b->backbone, row) != 0) {
-        return lr_fail(err, LR_E_NOMEM, "out of memory: the JSON document");
+/* GFLOP a second of a core. */
+static double core_rate(double flop, double processor) {
+    return processor > 0 ? flop / processor * 1e-9 : 0;
+}
+
+static double share_of_peak(const encode_bench *b, const lr_bench_result *r) {
+    return core_rate(r->flop, r->processor_min) / b->core_peak;
+}
+
+static json_t *figure_json(const encode_bench *b, const lr_bench_result *r) {
+    double rate = r->flop / r->seconds_min * 1e-9;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "seconds_min", r->seconds_min, "seconds_median",
+                     r->seconds_median, "processor_seconds", r->processor_min, "gflops", rate, "share_of_peak",
+                     share_of_peak(b, r), "share_of_peak_wall", rate / b->peak);
+}
+
+/* Adds `more` to the figures of r; takes it in any case. NULL where memory ran out. */
+static json_t *figure_with(const encode_bench *b, const lr_bench_result *r, json_t *more) {
+    json_t *figure = figure_json(b, r);
+    if (!figure || !more || json_object_update(figure, more) != 0) {
+        json_decref(figure);
+        figure = NULL;
     }
-    return LR_OK;
+    json_decref(more);
+    return figure;
+}
+
+static lr_status add_json(encode_bench *b, const lr_bench_result *r, lr_error *err) {
+    json_t *more = json_pack("{s:I, s:f, s:I, s:f, s:f, s:f, s:f}", "tokens", (json_int_t)r->units, "tokens_per_second",
+                             (double)r->units / r->seconds_min, "memory_bytes", (json_int_t)r->memory_bytes,
+                             "bytes_per_token", (double)r->memory_bytes / (double)r->units, "seconds_attention",
+                             r->seconds_attention, "seconds_linear", r->seconds_linear, "seconds_exchange",
+                             r->seconds_exchange);
+    double rate = core_rate(r->full_flop, r->full_processor);
+    json_t *full = r->full_share > 0 ? json_pack("{s:f, s:f, s:f, s:f}", "processor_seconds", r->full_processor,
+                                                 "gflop_per_core_second", rate, "share_of_peak", rate / b->core_peak,
+                                                 "share_of_rows", r->full_share)
+                                     : json_null();
+    if (more && json_object_set_new(more, "full_attention", full) != 0) {
+        json_decref(more);
+        more = NULL;
+    }
+    json_t *row = figure_with(b, r, more);
+    if (row && json_array_append_new(b->backbone, row) == 0) return LR_OK;
+    return lr_fail(err, LR_E_NOMEM, "out of memory: the JSON document");
+}
+
+static void print_row(const encode_bench *b, const lr_bench_result *r) {
+    double busy = r->seconds_attention + r->seconds_linear, n = (double)r->units;
+    printf("%8llu %10.1f %14.3f %9.3f %10.3f %8.1f %7.1f%% %9.1f%% %9.1f %11.2f\n", (unsigned long long)r->units,
+           n / r->seconds_min, r->seconds_min, r->seconds_median, r->processor_min, r->flop / r->seconds_min * 1e-9,
+           100 * share_of_peak(b, r), busy > 0 ? 100 * r->seconds_attention / busy : 0,
+           (double)r->memory_bytes / 0x1p20, (double)r->memory_bytes / n / 1000);
+    fflush(stdout);
+}
+
+static void note_point(encode_bench *b, size_t i, const lr_bench_result *r) {
+    double rest = r->processor_min - r->full_processor;
+    b->points[i] = (plot_point){.tokens = (double)r->units, .rest = rest,
+                                .rest_rate = core_rate(r->flop - r->full_flop, rest)};
+    if (r->full_share <= 0) return;
+    b->points[i].full = r->full_processor / r->full_share;
+    b->points[i].full_rate = core_rate(r->full_flop, r->full_processor);
+}
+
+#define SAMPLED_ROWS 3072 /* about; tiles spread over the sequence */
+
+static lr_bench_run run_of(const encode_bench *b, uint64_t tokens) {
+    const encode_options *o = b->options;
+    lr_bench_run run = {.tokens = tokens, .chunk = o->chunk, .ranks = o->ranks, .threads = o->threads,
+                        .repeats = o->repeats, .part = {.layers = o->layers, .every = o->sample}};
+    if (!o->plot) return run;
+    for (size_t layers = 1; run.part.layers == 0 && layers <= lr_model_info_of(b->model)->n_layers; layers++) {
+        if (lr_full_layers(b->model, layers) > 0) run.part.layers = layers;
+    }
+    if (run.part.every == 0) run.part.every = (size_t)(tokens / SAMPLED_ROWS) + 1;
+    return run;
 }
 
 static lr_status measure_backbone(encode_bench *b, lr_error *err) {
     lr_status st = LR_OK;
-    const encode_options *o = b->options;
-    if (!o->json) {
-        printf("  tokens   tokens/s  seconds (min)  (median)  GFLOP/s  of peak  attention  MiB work  "
+    if (!b->options->json) {
+        printf("  tokens   tokens/s  seconds (min)  (median)  processor  GFLOP/s  of peak  attention  MiB work  "
                "KB a token\n");
     }
     for (size_t i = 0; i < b->n_lengths; i++) {
         lr_bench_result r;
-        LR_TRY(lr_bench_backbone(b->model, b->lengths[i], o->chunk, o->ranks, o->threads, o->repeats, &r,
-                                 err));
+        const lr_bench_run run = run_of(b, b->lengths[i]);
+        LR_TRY(lr_bench_backbone(b->model, &run, &r, err));
         LR_TRY(measure_peak(b, err));
-        double rate = r.flop / r.seconds_min * 1e-9, n = (double)r.units;
-        if (b->backbone) {
-            LR_TRY(add_json(b, &r, rate, err));
-        } else {
-            double busy = r.seconds_attention + r.seconds_linear;
-            printf("%8llu %10.1f %14.3f %9.3f %8.1f %7.1f%% %9.1f%% %9.1f %11.2f\n",
-                   (unsigned long long)r.units, n / r.seconds_min, r.seconds_min, r.seconds_median, rate,
-                   100 * rate / b->peak, busy > 0 ? 100 * r.seconds_attention / busy : 0,
-                   (double)r.memory_bytes / 0x1p20, (double)r.memory_bytes / n / 1000);
-            fflush(stdout);
-        }
+        if (b->points) note_point(b, i, &r);
+        if (b->backbone) LR_TRY(add_json(b, &r, err));
+        else print_row(b, &r);
     }
 done:
     return st;
+}
+
+static void print_tower(const encode_bench *b, const lr_bench_result *r, const char *unit) {
+    printf("%.3f s %s (median %.3f s, processor %.3f s), %.1f GFLOP/s, %.1f%% of peak\n", r->seconds_min, unit,
+           r->seconds_median, r->processor_min, r->flop / r->seconds_min * 1e-9, 100 * share_of_peak(b, r));
 }
 
 static lr_status measure_vision(encode_bench *b, lr_error *err) {
@@ -118,24 +191,53 @@ static lr_status measure_vision(encode_bench *b, lr_error *err) {
     LR_TRY(lr_bench_vision(b->model, o->width, o->height, o->soft_tokens, o->ranks * o->threads, o->repeats,
                            &r, err));
     if (!o->json) {
-        printf("vision: %.3f s a frame of %d x %d (median %.3f s), %.2f frames/s\n", r.seconds_min, o->width,
-               o->height, r.seconds_median, 1 / r.seconds_min);
+        char unit[64];
+        snprintf(unit, sizeof unit, "a frame of %d x %d", o->width, o->height);
+        printf("vision: ");
+        print_tower(b, &r, unit);
         goto done;
     }
-    b->vision = json_pack("{s:i, s:i, s:f, s:f, s:f, s:f}", "width", o->width, "height", o->height, "seconds_min",
-                          r.seconds_min, "seconds_median", r.seconds_median, "processor_seconds",
-                          r.processor_min, "frames_per_second",
-                          1 / r.seconds_min);
+    b->vision = figure_with(b, &r, json_pack("{s:i, s:i, s:f}", "width", o->width, "height", o->height,
+                                             "frames_per_second", 1 / r.seconds_min));
     if (!b->vision) LR_FAIL(LR_E_NOMEM, "out of memory: the JSON document");
 done:
     return st;
+}
+
+static lr_status measure_sound(encode_bench *b, lr_error *err) {
+    lr_status st = LR_OK;
+    const encode_options *o = b->options;
+    lr_bench_result r;
+    if (!o->sound || !lr_model_info_of(b->model)->has_audio) return LR_OK;
+    LR_TRY(lr_bench_sound(b->model, o->sound_seconds, o->ranks * o->threads, o->repeats, &r, err));
+    if (!o->json) {
+        char unit[64];
+        snprintf(unit, sizeof unit, "for %d s of it", o->sound_seconds);
+        printf("sound: ");
+        print_tower(b, &r, unit);
+        goto done;
+    }
+    b->sound = figure_with(b, &r, json_pack("{s:i, s:I, s:f}", "recording_seconds", o->sound_seconds, "tokens",
+                                            (json_int_t)r.units, "times_real_time",
+                                            (double)o->sound_seconds / r.seconds_min));
+    if (!b->sound) LR_FAIL(LR_E_NOMEM, "out of memory: the JSON document");
+done:
+    return st;
+}
+
+static lr_status draw(const encode_bench *b, lr_error *err) {
+    char title[256];
+    const lr_bench_run run = run_of(b, 1);
+    snprintf(title, sizeof title, "%s, backbone, layers 1 to %zu of %zu, %s", lr_model_info_of(b->model)->family,
+             run.part.layers, lr_model_info_of(b->model)->n_layers, lr_model_kernels(b->model)->isa);
+    return cli_plot_write(b->options->plot, title, b->points, b->n_lengths, b->core_peak, err);
 }
 
 static lr_status measure(encode_bench *b, lr_error *err) {
     lr_status st = LR_OK;
     const encode_options *o = b->options;
     double begin = cli_bench_now().wall;
-    LR_TRY(cli_open_model(&b->model, o->model, o->vision, false, o->ranks * o->threads, err));
+    LR_TRY(cli_open_model(&b->model, o->model, o->vision, o->sound, o->ranks * o->threads, err));
     b->seconds_open = cli_bench_now().wall - begin;
     const lr_kernels *kernels = lr_model_kernels(b->model);
     LR_TRY(measure_peak(b, err));
@@ -145,6 +247,8 @@ static lr_status measure(encode_bench *b, lr_error *err) {
     }
     LR_TRY(measure_backbone(b, err));
     LR_TRY(measure_vision(b, err));
+    LR_TRY(measure_sound(b, err));
+    if (o->plot) LR_TRY(draw(b, err));
 done:
     return st;
 }
@@ -153,18 +257,22 @@ static int print_json(encode_bench *b) {
     const encode_options *o = b->options;
     const lr_kernels *kernels = lr_model_kernels(b->model);
     json_t *document = json_pack(
-        "{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:i, s:f, s:f, s:I, s:o, s:o}", "bench", "encode", "model",
+        "{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:i, s:f, s:f, s:f, s:I, s:o, s:o, s:o}", "bench", "encode", "model",
         cli_json_text(o->model), "isa", kernels->isa, "gemm", kernels->gemm, "ranks", o->ranks, "threads",
         o->threads, "chunk", (json_int_t)o->chunk, "repeats", o->repeats, "peak_gflops", b->peak,
-        "seconds_open", b->seconds_open, "peak_rss_bytes", (json_int_t)cli_bench_peak_memory(), "backbone",
-        b->backbone, "vision", b->vision ? b->vision : json_null());
-    b->backbone = b->vision = NULL;
+        "peak_gflop_per_core_second", b->core_peak, "seconds_open", b->seconds_open, "peak_rss_bytes",
+        (json_int_t)cli_bench_peak_memory(), "backbone", b->backbone, "vision", b->vision ? b->vision : json_null(), "sound",
+        b->sound ? b->sound : json_null());
+    b->backbone = b->vision = b->sound = NULL;
     return cli_print_json(document, CLI_DONE);
 }
 
+static const char plot_lengths[] = "2048,4096,8192,16384,32768,65536,131072,262144";
+
 static int run(const cli_command *command, int argc, char **argv) {
-    encode_options options = {.tokens = "2048,8192", .chunk = lr_encode_defaults().chunk, .ranks = 1,
-                              .repeats = 3, .width = 1280, .height = 720, .vision = true};
+    encode_options options = {.chunk = lr_encode_defaults().chunk, .ranks = 1,
+                              .repeats = 3, .width = 1280, .height = 720, .sound_seconds = 20, .vision = true,
+                              .sound = true};
     encode_bench b = {.options = &options};
     char **rest = NULL;
     size_t n_rest = 0;
@@ -173,6 +281,10 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (!cli_parse(command, argc, argv, &options, &rest, &n_rest, &code)) return code;
     if (n_rest > 0) return cli_wrong_usage(command, "'%s' is too much", rest[0]);
     if (!options.model) return cli_wrong_usage(command, "the model is missing (-m DIR)");
+    if (!options.tokens) options.tokens = options.plot ? plot_lengths : "2048,8192";
+    if ((options.sample || options.plot) && options.ranks > 1) {
+        return cli_wrong_usage(command, "--sample and --plot are for one rank");
+    }
     if (cli_bench_list(&b.lengths, &b.n_lengths, options.tokens, &err) != LR_OK) {
         return cli_wrong_usage(command, "--tokens: %s", err.text);
     }
@@ -181,7 +293,7 @@ static int run(const cli_command *command, int argc, char **argv) {
         options.threads = share > 0 ? (int)share : 1;
     }
     if (options.json) b.backbone = json_array();
-    if (measure(&b, &err) != LR_OK) {
+    if ((options.plot && LR_NEW(&b.points, b.n_lengths, "a plot", &err) != LR_OK) || measure(&b, &err) != LR_OK) {
         code = b.model ? cli_fail(&err) : cli_fail_model(&err);
     } else if (options.json) {
         code = print_json(&b);
@@ -191,6 +303,8 @@ static int run(const cli_command *command, int argc, char **argv) {
     }
     json_decref(b.backbone);
     json_decref(b.vision);
+    json_decref(b.sound);
+    lr_free(b.points);
     lr_model_close(b.model);
     lr_free(b.lengths);
     return code;
@@ -198,14 +312,16 @@ static int run(const cli_command *command, int argc, char **argv) {
 
 const cli_command cli_bench_encode = {
     .name = "bench encode",
-    .summary = "the backbone at several lengths, and the vision tower",
+    .summary = "the backbone at several lengths, and the towers",
     .usage = "-m MODEL [OPTION]...",
-    .text = "Times the backbone on made token vectors and the vision tower on a made picture. tokens/s and "
-            "GFLOP/s come from the quickest run; GFLOP/s count matrix products and attention, two for a "
-            "multiply-add, and only keys that a token sees. 'attention' is its share in the time, work "
-            "memory is that of all ranks without the weights.",
+    .text = "Times the backbone on made token vectors, the vision tower on a made picture and the sound tower on made "
+            "sound. tokens/s and GFLOP/s come from the quickest run; GFLOP/s count matrix products and attention, two "
+            "for a multiply-add, and only keys that a token sees. 'of peak' is their share of the multiply-adds that "
+            "the same processor time is good for: it hangs less on what other programs do. 'attention' is its share in "
+            "the time, work memory is that of all ranks without the weights.",
     .examples = "  longreel bench encode -m MODEL\n"
-                "  longreel bench encode -m MODEL --tokens 2048,8192,32768 --threads 2 --json\n",
+                "  longreel bench encode -m MODEL --tokens 2048,8192,32768 --threads 2 --json\n"
+                "  longreel bench encode -m MODEL --no-vision --no-sound --plot growth.svg\n",
     .options = table,
     .run = run,
 };

@@ -21,9 +21,9 @@ typedef struct kv_piece {
 
 /* Sums of one thread; a cache line each. */
 typedef struct thread_sums {
-    double attention, linear;
-    uint64_t query_rows;
-    char pad[LR_ALIGN - 2 * sizeof(double) - sizeof(uint64_t)];
+    double attention, linear, processor_full;
+    uint64_t query_rows, full_rows;
+    char pad[LR_ALIGN - 3 * sizeof(double) - 2 * sizeof(uint64_t)];
 } thread_sums;
 
 typedef struct forward {
@@ -55,11 +55,16 @@ typedef struct forward {
     atomic_size_t tiles_done;
 } forward;
 
-static double now(void)
+static double clock_now(clockid_t clock)
 {
     struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    (void)clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now(void)
+{
+    return clock_now(CLOCK_MONOTONIC);
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -337,6 +342,13 @@ static void seal_body(void *arg, size_t index, size_t worker)
                   f->first_chunk + index, &shape);
 }
 
+/* By lr_backbone_part. */
+static bool left_out(const forward *f, size_t index)
+{
+    size_t every = f->run->part.every;
+    return every > 1 && index % every != 0;
+}
+
 /* Alone: a whole layer after K and V for one query tile. */
 static void tile_body(void *arg, size_t index, size_t worker)
 {
@@ -355,8 +367,12 @@ static void tile_body(void *arg, size_t index, size_t worker)
     uint64_t lo, hi; /* lo grows with the row: no row of the tile sees keys before this one's */
     lr_mask_range(&f->layer->mask, first, f->run->partition->n_tokens, &lo, &hi);
     size_t begin = (size_t)(lo / f->run->partition->chunk);
-    lr_tile_attend(&tile, &state, f->seen + begin, f->n_seen - begin);
+    bool full = f->layer->mask.kind != LR_MASK_WINDOW, passed_over = full && left_out(f, index);
+    double processor = full ? clock_now(CLOCK_THREAD_CPUTIME_ID) : 0;
+    if (!passed_over) lr_tile_attend(&tile, &state, f->seen + begin, f->n_seen - begin);
     lr_tile_finish_attention(&tile, &state);
+    if (full) f->sums[worker].processor_full += clock_now(CLOCK_THREAD_CPUTIME_ID) - processor;
+    if (full && !passed_over) f->sums[worker].full_rows += rows;
     double t2 = now();
     f->backbone->block->rest(&tile, state.o, row_of(f, f->e, first), h);
     f->sums[worker].attention += t2 - t1;
@@ -498,6 +514,8 @@ static void collect_stats(const forward *f, lr_backbone_stats *stats)
 {
     for (size_t i = 0; i < f->threads; i++) {
         stats->query_rows += f->sums[i].query_rows;
+        stats->full_rows += f->sums[i].full_rows;
+        stats->processor_full += f->sums[i].processor_full;
         stats->seconds_attention += f->sums[i].attention / (double)f->threads;
         stats->seconds_linear += f->sums[i].linear / (double)f->threads;
     }
@@ -516,9 +534,10 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
     place(&f, run->partition, run->comm->rank, lr_pool_threads(run->worker.pool));
     LR_TRY(prepare(&f, x, err));
     LR_TRY(tap(&f, "embeds", -1, err));
-    const size_t resumed = run->state.first_layer;
+    const size_t resumed = run->state.first_layer, part = run->part.layers;
+    const size_t n_layers = part > 0 && part < f.backbone->n_layers ? part : f.backbone->n_layers;
     if (resumed > 0) LR_TRY(run->state.load(run->state.arg, resumed - 1, f.h, err));
-    for (size_t i = resumed; i < f.backbone->n_layers; i++) {
+    for (size_t i = resumed; i < n_layers; i++) {
         f.layer_index = i;
         f.layer = &f.backbone->layers[i];
         LR_TRY(run_layer(&f, &sum, err));

@@ -17,6 +17,7 @@ typedef struct lr_vision_ops {
     lr_status (*encode)(lr_vision *vision, const lr_frame *frame, float *soft,
                         const lr_stage_tap *tap, lr_error *err);
     size_t (*memory)(const lr_model *model, int width, int height, size_t threads);
+    double (*macs)(const lr_model *model, int width, int height); /* of products, a picture */
 } lr_vision_ops;
 struct lr_vision {
     const lr_vision_ops *ops;
@@ -31,6 +32,7 @@ typedef struct lr_sound_ops {
     lr_status (*finish)(lr_sound_tower *tower, lr_error *err);
     void (*free)(lr_sound_tower *tower);
     size_t (*memory)(const lr_model *model, uint64_t tokens, size_t threads);
+    double (*macs)(const lr_model *model); /* of products, a token */
 } lr_sound_ops;
 struct lr_sound_tower {
     const lr_sound_ops *ops;

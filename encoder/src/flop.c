@@ -1,7 +1,7 @@
 /* How much work a forward pass is: 2 for each multiply-accumulate of matrix products and attention. */
 #include "model.h"
 
-static double linear_macs(const lr_linear *linear) {
+double lr_linear_macs(const lr_linear *linear) {
     return linear ? (double)lr_linear_n(linear) * (double)lr_linear_k(linear) : 0;
 }
 
@@ -20,15 +20,30 @@ static double keys_seen(const lr_mask *mask, uint64_t n) {
     return keys;
 }
 
-double lr_backbone_flop(const lr_model *model, uint64_t n_tokens) {
-    double macs = 0;
-    for (size_t i = 0; i < model->backbone.n_layers; i++) {
+double lr_layers_flop(const lr_model *model, uint64_t n_tokens, size_t layers, double *full_attention) {
+    double macs = 0, full = 0;
+    for (size_t i = 0; i < model->backbone.n_layers && (layers == 0 || i < layers); i++) {
         const lr_layer *l = &model->backbone.layers[i];
         const lr_linear *all[] = {l->q, l->kv, l->o, l->gate_up, l->down, l->ple, l->ple_gate, l->ple_out};
-        for (size_t w = 0; w < sizeof all / sizeof *all; w++) macs += linear_macs(all[w]) * (double)n_tokens;
-        macs += 2 * keys_seen(&l->mask, n_tokens) * (double)(l->n_heads * l->head_dim);
+        for (size_t w = 0; w < sizeof all / sizeof *all; w++) macs += lr_linear_macs(all[w]) * (double)n_tokens;
+        double attention = 2 * keys_seen(&l->mask, n_tokens) * (double)(l->n_heads * l->head_dim);
+        macs += attention;
+        if (l->mask.kind != LR_MASK_WINDOW) full += attention;
     }
+    if (full_attention) *full_attention = 2 * full;
     return 2 * macs;
+}
+
+size_t lr_full_layers(const lr_model *model, size_t layers) {
+    size_t count = 0;
+    for (size_t i = 0; i < model->backbone.n_layers && (layers == 0 || i < layers); i++) {
+        count += model->backbone.layers[i].mask.kind != LR_MASK_WINDOW;
+    }
+    return count;
+}
+
+double lr_backbone_flop(const lr_model *model, uint64_t n_tokens) {
+    return lr_layers_flop(model, n_tokens, 0, NULL);
 }
 
 bool lr_model_full_layer(const lr_model *model, size_t *n_heads, lr_kv_shape *shape) {

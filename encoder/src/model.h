@@ -88,6 +88,8 @@ const lr_tensor *lr_weights_find(const lr_model *model, const char *name);
 lr_status lr_weights_tensor(const lr_model *model, const lr_tensor **out, size_t n_dims,
                             const size_t *dims, lr_error *err, const char *name, ...)
     LR_PRINTF(6, 7);
+/* Multiply-adds of a row; 0 for NULL. */
+double lr_linear_macs(const lr_linear *linear);
 /* LR_E_MODEL when one of the tensor's values is NaN or infinite. `name` is for the message. */
 lr_status lr_weights_finite(const lr_model *model, const lr_tensor *tensor, lr_error *err,
                             const char *name, ...) LR_PRINTF(4, 5);

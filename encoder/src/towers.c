@@ -69,6 +69,16 @@ void lr_sound_tower_free(lr_sound_tower *tower)
     if (tower) tower->ops->free(tower);
 }
 
+double lr_vision_flop(const lr_model *model, int width, int height)
+{
+    return model->vision ? 2 * model->family->vision->macs(model, width, height) : 0;
+}
+
+double lr_sound_flop(const lr_model *model, uint64_t tokens)
+{
+    return model->sound ? 2 * model->family->sound->macs(model) * (double)tokens : 0;
+}
+
 size_t lr_sound_tower_memory(const lr_model *model, uint64_t tokens, size_t threads)
 {
     return model->sound ? model->family->sound->memory(model, tokens, threads) : 0;

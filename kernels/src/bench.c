@@ -22,11 +22,16 @@ typedef struct workload {
     size_t calls; /* a repeat */
 } workload;
 
-static double seconds(void)
+static double clock_seconds(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double seconds(void)
+{
+    return clock_seconds(CLOCK_MONOTONIC);
 }
 
 static void run_thread(void *arg, size_t index, size_t worker)
@@ -36,13 +41,16 @@ static void run_thread(void *arg, size_t index, size_t worker)
     for (size_t i = 0; i < work->calls; i++) work->run(work->arg, index);
 }
 
-/* One repeat on all threads: GFLOP/s. */
-static double repeat(lr_pool *pool, workload *work)
+/* One repeat on all threads: GFLOP/s; *core, unless NULL, becomes at least that of a thread's processor
+ * time. */
+static double repeat(lr_pool *pool, workload *work, double *core)
 {
-    double start = seconds();
+    double start = seconds(), processor = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     lr_pool_for(pool, lr_pool_threads(pool), run_thread, work);
-    return work->flops * (double)work->calls * (double)lr_pool_threads(pool) * 1e-9 /
-           (seconds() - start);
+    double gflop = work->flops * (double)work->calls * (double)lr_pool_threads(pool) * 1e-9;
+    double rate = gflop / (seconds() - start);
+    if (core != NULL) *core = fmax(*core, gflop / (clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - processor));
+    return rate;
 }
 
 /* Sets `calls` so that a repeat lasts REPEAT_SECONDS. */
@@ -85,19 +93,20 @@ static lr_status measure(const lr_kernels *kernels, size_t threads, workload *wo
     lr_status st = LR_OK;
     lr_pool *pool = NULL;
     double (*loop)(size_t) = peak_of(kernels);
-    double rates[REPEATS], best_peak = 0;
+    double rates[REPEATS], best_peak = 0, core = 0, core_peak = 0;
     workload peak = {.run = run_peak, .arg = &loop, .flops = loop(PEAK_TURNS)};
     LR_TRY(lr_pool_create(threads, &pool, err));
     calibrate(&peak);
     if (work != NULL) calibrate(work);
     for (int i = 0; i < REPEATS; i++) {
-        double rate = repeat(pool, &peak);
+        double rate = repeat(pool, &peak, &core_peak);
         best_peak = fmax(best_peak, rate);
-        rates[i] = work != NULL ? repeat(pool, work) : rate;
+        rates[i] = work != NULL ? repeat(pool, work, &core) : rate;
     }
+    if (work == NULL) core = core_peak;
     qsort(rates, REPEATS, sizeof *rates, ascending);
-    *out = (lr_bench_figure){.best = rates[REPEATS - 1], .median = rates[REPEATS / 2],
-                             .peak = best_peak, .share = rates[REPEATS - 1] / best_peak};
+    *out = (lr_bench_figure){.best = rates[REPEATS - 1], .median = rates[REPEATS / 2], .peak = best_peak,
+                             .core = core, .core_peak = core_peak, .share = core / core_peak};
 done:
     lr_pool_free(pool);
     return st;
@@ -129,6 +138,44 @@ static lr_status product(size_t a, size_t b, size_t c, size_t *out, lr_error *er
     size_t ab;
     if (lr_mul_size(a, b, &ab) && lr_mul_size(ab, c, out)) return LR_OK;
     return lr_fail(err, LR_E_NOMEM, "a measurement of %zu x %zu x %zu does not fit", a, b, c);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+#define STREAM_FLOATS ((size_t)1 << 24) /* of an array: 64 MiB */
+#define STREAM_PARTS 256
+#define STREAM_REPEATS 9
+
+static void stream_part(void *arg, size_t index, size_t worker)
+{
+    float *const *arrays = arg;
+    const size_t count = STREAM_FLOATS / STREAM_PARTS;
+    float *restrict a = arrays[0] + index * count;
+    const float *restrict b = arrays[1] + index * count, *restrict c = arrays[2] + index * count;
+    (void)worker;
+    for (size_t i = 0; i < count; i++) a[i] = b[i] + 3 * c[i];
+}
+
+lr_status lr_bench_stream(size_t threads, double *best, double *median, lr_error *err)
+{
+    lr_status st = LR_OK;
+    lr_pool *pool = NULL;
+    float *arrays[3] = {NULL};
+    double rates[STREAM_REPEATS];
+    LR_TRY(lr_pool_create(threads, &pool, err));
+    for (size_t i = 0; i < 3; i++) LR_TRY(make_floats(&arrays[i], STREAM_FLOATS, err));
+    for (int i = -1; i < STREAM_REPEATS; i++) {
+        double start = seconds();
+        lr_pool_for(pool, STREAM_PARTS, stream_part, arrays);
+        if (i >= 0) rates[i] = 3e-9 * sizeof(float) * (double)STREAM_FLOATS / (seconds() - start);
+    }
+    qsort(rates, STREAM_REPEATS, sizeof *rates, ascending);
+    *best = rates[STREAM_REPEATS - 1];
+    *median = rates[STREAM_REPEATS / 2];
+done:
+    for (size_t i = 0; i < 3; i++) lr_free(arrays[i]);
+    lr_pool_free(pool);
+    return st;
 }
 
 /* ------------------------------------------------------------------ linear layers */

@@ -20,7 +20,9 @@ static lr_status measure_backbone(lr_model *model, int threads, lr_speed *out, l
     lr_bench_result result;
     uint64_t tokens = (uint64_t)threads * 2 * LR_ROW_TILE, least = 512;
     if (tokens < least) tokens = least;
-    lr_status st = lr_bench_backbone(model, tokens, lr_encode_defaults().chunk, 1, threads, 2, &result, err);
+    const lr_bench_run run = {
+        .tokens = tokens, .chunk = lr_encode_defaults().chunk, .ranks = 1, .threads = threads, .repeats = 2};
+    lr_status st = lr_bench_backbone(model, &run, &result, err);
     if (st != LR_OK) return st;
     double attention = result.seconds_attention;
     out->token = (result.seconds_min > attention ? result.seconds_min - attention : 0) / (double)tokens;
@@ -34,7 +36,9 @@ lr_status lr_speed_estimate(lr_model *model, const lr_encode_options *options, l
     uint64_t tokens = (uint64_t)threads * LR_ROW_TILE;
     lr_bench_result result;
     *out = (lr_speed){0};
-    lr_status st = lr_bench_backbone(model, tokens, lr_encode_defaults().chunk, 1, threads, 1, &result, err);
+    const lr_bench_run run = {
+        .tokens = tokens, .chunk = lr_encode_defaults().chunk, .ranks = 1, .threads = threads, .repeats = 1};
+    lr_status st = lr_bench_backbone(model, &run, &result, err);
     if (st != LR_OK) return st;
     double rate = result.flop / result.seconds_min;
     out->picture = 2 * info->picture_macs * options->soft_tokens / rate;
@@ -44,54 +48,7 @@ lr_status lr_speed_estimate(lr_model *model, const lr_encode_options *options, l
     return LR_OK;
 }
 
-/* ------------------------------------------------------------------ sound */
-
 #define SOUND_SECONDS 4
-
-static lr_status drop_sound(void *arg, uint64_t first, uint64_t count, const float *soft, lr_error *err) {
-    (void)arg;
-    (void)first;
-    (void)count;
-    (void)soft;
-    (void)err;
-    return LR_OK;
-}
-
-/* A rising tone: every second of it is as much work as any other sound. */
-static void make_sound(float *samples, size_t count) {
-    double phase = 0;
-    for (size_t i = 0; i < count; i++) {
-        phase += 0.01 + 0.2 * (double)i / (double)count;
-        if (phase > 1) phase -= 2;
-        samples[i] = (float)phase / 2;
-    }
-}
-
-static lr_status measure_sound(lr_model *model, int threads, lr_speed *out, lr_error *err) {
-    lr_status st = LR_OK;
-    const size_t count = SOUND_SECONDS * LR_SAMPLE_RATE;
-    const lr_stage_tap none = {0};
-    const uint64_t tokens = lr_sound_tokens((int64_t)count);
-    lr_pool *pool = NULL;
-    lr_sound_tower *tower = NULL;
-    float *samples = NULL;
-    struct timespec begin;
-    LR_TRY(lr_pool_create((size_t)threads, &pool, err));
-    LR_TRY(LR_NEW(&samples, count, "made sound", err));
-    make_sound(samples, count);
-    const lr_worker worker = {.pool = pool};
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    LR_TRY(lr_sound_tower_create(&tower, model, (int64_t)count, 0, tokens, &worker, drop_sound, NULL, &none,
-                                 err));
-    LR_TRY(lr_sound_tower_feed(tower, samples, count, err));
-    LR_TRY(lr_sound_tower_finish(tower, err));
-    out->sound_token = lr_seconds_since(&begin) / (double)tokens;
-done:
-    lr_sound_tower_free(tower);
-    lr_free(samples);
-    lr_pool_free(pool);
-    return st;
-}
 
 /* ------------------------------------------------------------------ all */
 
@@ -100,7 +57,7 @@ lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr
     lr_status st = LR_OK;
     const lr_model_info *info = lr_model_info_of(model);
     int threads = threads_together(options);
-    lr_bench_result picture;
+    lr_bench_result picture, sound;
     *out = (lr_speed){0};
     LR_TRY(lr_encode_check(options, model, err));
     if (info->has_vision && options->video) {
@@ -108,7 +65,10 @@ lr_status lr_speed_measure(lr_model *model, const lr_encode_options *options, lr
         out->picture = picture.seconds_min;
     }
     LR_TRY(lr_cancel_check(options->cancel, err));
-    if (info->has_audio && options->audio) LR_TRY(measure_sound(model, threads, out, err));
+    if (info->has_audio && options->audio) {
+        LR_TRY(lr_bench_sound(model, SOUND_SECONDS, threads, 1, &sound, err));
+        out->sound_token = sound.seconds_min / (double)sound.units;
+    }
     LR_TRY(lr_cancel_check(options->cancel, err));
     LR_TRY(measure_backbone(model, threads, out, err));
 done:

@@ -19,10 +19,28 @@ json '[.backbone[].tokens] == [40, 100]'
 json '[.backbone[] | .seconds_min > 0 and .seconds_median >= .seconds_min and .memory_bytes > 0 and
       .gflops > 0 and .share_of_peak > 0] | all'
 json '.vision.seconds_min > 0 and .vision.width == 1280 and .peak_gflops > 0 and .peak_rss_bytes > 0'
-check 0 "bench encode without vision" "$LONGREEL" bench encode -m "$model" --tokens 8 --repeats 1 --no-vision --json
-json '.vision == null'
+json '[.vision, .sound | .gflops > 0 and .share_of_peak > 0 and .processor_seconds > 0] | all'
+json '.sound.tokens == 500 and .sound.recording_seconds == 20 and .peak_gflop_per_core_second > 0'
+check 0 "bench encode without towers" "$LONGREEL" bench encode -m "$model" --tokens 8 --repeats 1 --no-vision \
+    --no-sound --json
+json '.vision == null and .sound == null'
 check 0 "bench encode as text" "$LONGREEL" bench encode -m "$model" --tokens 8 --repeats 1 --picture 64x48
 grep -q "a frame of 64 x 48" "$out" || fail "the picture's size is not named"
+
+# A part of the work: the first layers, a sample of the queries; and its growth, drawn.
+check 0 "bench encode of a part" "$LONGREEL" bench encode -m "$model" --tokens 960 --repeats 1 --no-vision --no-sound \
+    --threads 1 --layers 6 --sample 4 --json
+json '.backbone[0].full_attention | .share_of_rows == 0.3 and .gflop_per_core_second > 0 and .share_of_peak > 0'
+check 2 "a sample over ranks" "$LONGREEL" bench encode -m "$model" --sample 2 --ranks 2
+check 0 "bench encode --plot" "$LONGREEL" bench encode -m "$model" --tokens 64,256,1024 --repeats 1 --no-vision \
+    --no-sound --plot growth.svg
+case $(head -c 4 growth.svg)$(tail -n 1 growth.svg) in '<svg</svg>') ;; *) fail "growth.svg is no whole picture" ;; esac
+[ "$(grep -c '<polyline' growth.svg)" = 4 ] || fail "not four lines are drawn"
+check 2 "a plot of one length" "$LONGREEL" bench encode -m "$model" --tokens 64 --repeats 1 --no-vision --no-sound \
+    --plot one.svg
+absent one.svg
+check 1 "a plot that cannot be written" "$LONGREEL" bench encode -m "$model" --tokens 64,128 --repeats 1 --no-vision \
+    --no-sound --plot nowhere/growth.svg
 
 check 0 "bench ingest" "$LONGREEL" bench ingest a.mp4 --json
 json '.bench == "ingest" and .video.frames == 2 and .audio == null and .recording_seconds == 2'

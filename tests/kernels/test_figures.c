@@ -22,7 +22,7 @@ static const lr_kernels *table(lr_isa isa, lr_gemm gemm)
 static void assert_sane(const lr_bench_figure *f)
 {
     assert_true(f->median > 0 && f->best >= f->median);
-    assert_true(f->peak > 0 && f->share == f->best / f->peak);
+    assert_true(f->peak > 0 && f->core_peak > 0 && f->share == f->core / f->core_peak);
 }
 
 static void test_figures_are_shares_of_the_peak(void **state)
@@ -42,6 +42,15 @@ static void test_figures_are_shares_of_the_peak(void **state)
     }
 }
 
+static void test_memory_has_a_rate(void **state)
+{
+    (void)state;
+    double best, median;
+    lr_error err = {0};
+    lrt_assert_ok(lr_bench_stream(2, &best, &median, &err), &err);
+    assert_true(median > 0 && best >= median);
+}
+
 static void test_measurements_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -57,6 +66,8 @@ static lr_status measure_all(void *arg, lr_error *err)
 {
     lr_bench_figure f;
     lr_status st = LR_OK;
+    double best, median;
+    LR_TRY(lr_bench_stream(1, &best, &median, err));
     LR_TRY(lr_bench_gemm(arg, 1, 2, 3, 4, LR_F32, &f, err));
     LR_TRY(lr_bench_attention(arg, 1, 2, 1, 2, 3, &f, err));
 done:
@@ -133,6 +144,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figures_are_shares_of_the_peak),
+        cmocka_unit_test(test_memory_has_a_rate),
         cmocka_unit_test(test_measurements_that_cannot_be_are_refused),
         cmocka_unit_test(test_measurements_survive_every_failed_allocation),
     };

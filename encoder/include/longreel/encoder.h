@@ -152,7 +152,18 @@ typedef struct lr_backbone_stats {
     lr_ring_stats ring;    /* summed over layers */
     size_t arena_bytes;    /* work memory of this rank */
     double seconds_attention, seconds_linear, seconds_exchange; /* mean over the rank's threads */
+    /* Of layers that see more than a window, on one rank: processor time of all threads in attention, and the
+     * rows that attended, summed over these layers. */
+    double processor_full;
+    uint64_t full_rows;
 } lr_backbone_stats;
+
+/* For measurements: a part of the work that stands for the whole. What comes out then means nothing. */
+typedef struct lr_backbone_part {
+    size_t layers; /* the first so many; 0: all */
+    size_t every;  /* on one rank, in layers that see more than a window: every so manieth tile of queries
+                      attends; 0: each */
+} lr_backbone_part;
 
 /* Where a pass is taken up, and what is put away so that another one can be. */
 typedef struct lr_backbone_state {
@@ -175,6 +186,7 @@ typedef struct lr_backbone_run {
     void *progress_arg;
     lr_stage_tap tap;
     lr_backbone_state state; /* zeros: from the beginning, nothing put away */
+    lr_backbone_part part;   /* zeros: the whole */
 } lr_backbone_run;
 
 /* Collective. x [local tokens, hidden]: in, the spliced embeddings of this rank's tokens; out, the
@@ -190,8 +202,14 @@ lr_status lr_backbone_memory(const lr_model *model, const lr_backbone_run *run, 
 /* Shape of the layers that see the whole sequence; false where there is none. */
 bool lr_model_full_layer(const lr_model *model, size_t *n_heads, lr_kv_shape *shape);
 
-/* Floating-point operations of a forward pass over a sequence of n tokens. */
+/* Floating-point operations of matrix products and attention, two for a multiply-add: of a forward pass over a
+ * sequence of n tokens; of its first `layers` layers (0: all), apart for attention that sees more than a window;
+ * of a picture of width x height as lr_picture_size gave them, of sound tokens (0 without the tower). */
 double lr_backbone_flop(const lr_model *model, uint64_t n_tokens);
+double lr_layers_flop(const lr_model *model, uint64_t n_tokens, size_t layers, double *full_attention);
+size_t lr_full_layers(const lr_model *model, size_t layers); /* of these, those with such attention */
+double lr_vision_flop(const lr_model *model, int width, int height);
+double lr_sound_flop(const lr_model *model, uint64_t tokens);
 
 /* Pooled means to vectors: sum [hidden] in fp64 over `count` tokens -> mean -> projection -> the first
  * `dim` values -> L2 norm 1, into out [dim]. All in fp64 until the last rounding. */

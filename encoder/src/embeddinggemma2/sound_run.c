@@ -231,6 +231,21 @@ static lr_status sound_finish(lr_sound_tower *tower, lr_error *err)
     return LR_OK;
 }
 
+/* Attention, over a window of some keys, is not counted. */
+static double sound_macs(const lr_model *model)
+{
+    const eg2_sound *s = model->sound;
+    double macs = lr_linear_macs(s->input_proj) + lr_linear_macs(s->output_proj) + lr_linear_macs(s->projector);
+    macs += EG2_TOKEN_BANDS * (4 * lr_linear_macs(s->subsample[0]) + lr_linear_macs(s->subsample[1]));
+    for (size_t i = 0; i < s->n_layers; i++) {
+        const eg2_sound_layer *l = &s->layers[i];
+        const lr_dense *all[] = {&l->ffn[0].in, &l->ffn[0].out, &l->ffn[1].in, &l->ffn[1].out, &l->q, &l->k, &l->v,
+                                 &l->post, &l->conv_in, &l->conv_out};
+        for (size_t w = 0; w < sizeof all / sizeof *all; w++) macs += lr_linear_macs(all[w]->weight);
+    }
+    return macs;
+}
+
 const lr_sound_ops eg2_sound_ops = {.create = sound_create, .first_sample = sound_first_sample,
                                     .feed = sound_feed, .finish = sound_finish, .free = sound_free,
-                                    .memory = sound_memory};
+                                    .memory = sound_memory, .macs = sound_macs};

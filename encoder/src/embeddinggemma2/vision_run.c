@@ -247,5 +247,22 @@ done:
     return st;
 }
 
-const lr_vision_ops eg2_vision_ops = {
-    .create = vision_create, .free = vision_free, .encode = vision_encode, .memory = vision_memory};
+static double vision_macs(const lr_model *model, int width, int height)
+{
+    const eg2_vision *v = model->vision;
+    eg2_vision_run run = {.tower = v};
+    double layers = 0;
+    if (set_size(&run, width, height, NULL) != LR_OK) return 0;
+    for (size_t i = 0; i < v->n_layers; i++) {
+        const eg2_vision_layer *l = &v->layers[i];
+        const lr_dense *all[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+        for (size_t w = 0; w < sizeof all / sizeof *all; w++) layers += lr_linear_macs(all[w]->weight);
+        layers += 2.0 * (double)(run.patches * v->n_heads * v->head_dim);
+    }
+    return (double)run.patches * (lr_linear_macs(v->input_proj) + layers +
+                                  lr_linear_macs(v->projector) / (double)(v->pool * v->pool));
+}
+
+const lr_vision_ops eg2_vision_ops = {.create = vision_create, .free = vision_free,
+                                      .encode = vision_encode, .memory = vision_memory,
+                                      .macs = vision_macs};

@@ -216,5 +216,14 @@ done:
     return st;
 }
 
+static double vision_macs(const lr_model *model, int width, int height)
+{
+    const vj2_tower *tower = model->vision;
+    (void)width;
+    (void)height;
+    return lr_linear_macs(tower->proj) * (double)(tower->grid * tower->grid);
+}
+
 const lr_vision_ops vj2_vision_ops = {.create = vision_create, .free = vision_free, .hold = hold,
-                                      .encode = vision_encode, .memory = vision_memory};
+                                      .encode = vision_encode, .memory = vision_memory,
+                                      .macs = vision_macs};

@@ -1,9 +1,10 @@
 /* How fast the heavy kernels are on this machine, as a share of what its arithmetic units can do.
  *
- * Each figure comes from repeats of at least some milliseconds, taken in turn with repeats of a loop of
- * nothing but fused multiply-adds of the same instruction set on as many threads: so both see the same
- * clock and the same neighbours. GFLOP/s count two operations for each multiply-add, all threads
- * together. Times are wall-clock. */
+ * Each figure comes from repeats of at least some milliseconds, after one that does not count, taken in
+ * turn with repeats of a loop of nothing but fused multiply-adds of the same instruction set on as many
+ * threads: so both see the same clock and the same neighbours. GFLOP/s count two operations for each
+ * multiply-add, all threads together. Rates are of wall-clock time; shares are of processor time, which
+ * hangs less on what other programs do meanwhile. */
 #ifndef LONGREEL_BENCH_H
 #define LONGREEL_BENCH_H
 
@@ -19,10 +20,12 @@ extern "C" {
 typedef struct lr_bench_figure {
     double best, median; /* GFLOP/s over the repeats */
     double peak;         /* GFLOP/s of the multiply-add loop, the best repeat */
-    double share;        /* best / peak */
+    double core;         /* GFLOP a second of one thread's processor time, the best repeat */
+    double core_peak;    /* the same of the multiply-add loop */
+    double share;        /* core / core_peak */
 } lr_bench_figure;
 
-/* The multiply-add loop alone: best, median, peak = best, share = 1. For the scalar table it is a
+/* The multiply-add loop alone: peak = best, core_peak = core, share = 1. For the scalar table it is a
  * multiplication and an addition in plain C. */
 lr_status lr_bench_peak(const lr_kernels *kernels, size_t threads, lr_bench_figure *out,
                         lr_error *err);
@@ -36,6 +39,10 @@ lr_status lr_bench_gemm(const lr_kernels *kernels, size_t threads, size_t rows, 
  * rows of its own, keys and values are shared. */
 lr_status lr_bench_attention(const lr_kernels *kernels, size_t threads, size_t tokens, size_t group,
                              size_t head_dim, size_t n_keys, lr_bench_figure *out, lr_error *err);
+
+/* a[i] = b[i] + s c[i] over arrays far larger than the caches: GB/s, three arrays counted, as in
+ * STREAM. */
+lr_status lr_bench_stream(size_t threads, double *best, double *median, lr_error *err);
 
 #ifdef __cplusplus
 }
