@@ -82,6 +82,9 @@ static double (*peak_of(const lr_kernels *kernels))(size_t)
     if (strcmp(kernels->isa, "avx2") == 0) return lr_peak_avx2;
     if (strcmp(kernels->isa, "avx512") == 0) return lr_peak_avx512;
 #endif
+#if LR_ARM64
+    if (strcmp(kernels->isa, "neon") == 0) return lr_peak_neon;
+#endif
     (void)kernels;
     return lr_peak_scalar;
 }

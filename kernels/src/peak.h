@@ -12,5 +12,8 @@ double lr_peak_scalar(size_t turns);
 double lr_peak_avx2(size_t turns);
 double lr_peak_avx512(size_t turns);
 #endif
+#if LR_ARM64
+double lr_peak_neon(size_t turns);
+#endif
 
 #endif

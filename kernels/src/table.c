@@ -2,6 +2,7 @@
 #include "table.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,9 @@
 #include <cpuid.h>
 #endif
 
-#define N_ISAS 3 /* scalar, avx2, avx512 */
+#define N_ISAS (LR_ISA_LAST - LR_ISA_SCALAR + 1)
 
-static const char *const isa_names[] = {"auto", "scalar", "avx2", "avx512"};
+static const char *const isa_names[] = {"auto", "scalar", "avx2", "avx512", "neon"};
 static const char *const gemm_names[] = {"auto", "openblas", "packed"};
 
 static lr_kernels tables[N_ISAS][2]; /* [isa - LR_ISA_SCALAR][gemm - LR_GEMM_OPENBLAS] */
@@ -37,7 +38,10 @@ const char *lr_isa_name(lr_isa isa)
 static const char *lacking(lr_isa isa)
 {
     if (isa == LR_ISA_SCALAR) return NULL;
-#if LR_X86
+#if LR_ARM64
+    return isa == LR_ISA_NEON ? NULL : "the x86-64 instruction set";
+#elif LR_X86
+    if (isa == LR_ISA_NEON) return "the AArch64 instruction set";
     unsigned eax, ebx, ecx = 0, edx;
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2")) return "AVX2";
@@ -50,7 +54,7 @@ static const char *lacking(lr_isa isa)
     if (!__builtin_cpu_supports("avx512vl")) return "AVX-512VL";
     return NULL;
 #else
-    return "the x86-64 instruction set";
+    return "another instruction set";
 #endif
 }
 
@@ -66,6 +70,11 @@ static void fill_isa(lr_kernels *table, lr_isa isa)
         lr_fill_avx512(table);
         lr_fill_attention_avx512(table);
     }
+#elif LR_ARM64
+    if (isa == LR_ISA_NEON) {
+        lr_fill_neon(table);
+        lr_fill_attention_neon(table);
+    }
 #else
     (void)isa;
 #endif
@@ -77,6 +86,8 @@ static void fill_gemm(lr_kernels *table, lr_isa isa, lr_gemm gemm)
 #if LR_X86
     if (isa == LR_ISA_AVX2) lr_fill_linear_packed_avx2(table);
     if (isa == LR_ISA_AVX512) lr_fill_linear_packed_avx512(table);
+#elif LR_ARM64
+    if (isa == LR_ISA_NEON) lr_fill_linear_packed_neon(table);
 #else
     (void)isa;
 #endif
@@ -111,13 +122,17 @@ static lr_status from_environment(const char *variable, const char *const *names
             *out = (int)i;
             return LR_OK;
         }
-    return lr_fail(err, LR_E_USAGE, "%s=%s: not one of auto, %s, %s%s%s", variable, value, names[1],
-                   names[2], n_names > 3 ? ", " : "", n_names > 3 ? names[3] : "");
+    char list[64] = "";
+    for (size_t i = 0; i < n_names; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    return lr_fail(err, LR_E_USAGE, "%s=%s: not one of %s", variable, value, list);
 }
 
 static lr_isa best_isa(void)
 {
-    lr_isa isa = LR_ISA_AVX512;
+    lr_isa isa = LR_ISA_LAST;
     while (lacking(isa))
         isa--;
     return isa;
@@ -139,14 +154,14 @@ lr_status lr_kernels_get(lr_isa isa, lr_gemm gemm, const lr_kernels **out, lr_er
     int chosen;
     *out = NULL;
     if (isa == LR_ISA_AUTO) {
-        LR_TRY(from_environment("LONGREEL_ISA", isa_names, 4, &chosen, err));
+        LR_TRY(from_environment("LONGREEL_ISA", isa_names, LR_ISA_LAST + 1, &chosen, err));
         isa = chosen ? (lr_isa)chosen : best_isa();
     }
     if (gemm == LR_GEMM_AUTO) {
         LR_TRY(from_environment("LONGREEL_GEMM", gemm_names, 3, &chosen, err));
         gemm = chosen ? (lr_gemm)chosen : best_gemm(isa);
     }
-    if (isa < LR_ISA_SCALAR || isa > LR_ISA_AVX512 || gemm < LR_GEMM_OPENBLAS ||
+    if (isa < LR_ISA_SCALAR || isa > LR_ISA_LAST || gemm < LR_GEMM_OPENBLAS ||
         gemm > LR_GEMM_PACKED)
         LR_FAIL(LR_E_INTERNAL, "no kernels have the number %d, %d", (int)isa, (int)gemm);
     if (lacking(isa))

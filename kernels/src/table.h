@@ -6,12 +6,15 @@
  *     lr_fill_attention_avx2   avx2/attention.c     pack_keys, attn_block, _finish, _scratch
  *     lr_fill_avx512           avx512/fill.c        as lr_fill_avx2
  *     lr_fill_attention_avx512 avx512/attention.c
+ *     lr_fill_neon             neon/fill.c          as lr_fill_avx2, on AArch64
+ *     lr_fill_attention_neon   neon/attention.c     attn_block, attn_scratch
  *
  * and then one back end for linear layers (gemm, linear_create, _free, _scratch, _run):
  *
  *     lr_fill_linear_packed_scalar  scalar/linear.c
  *     lr_fill_linear_packed_avx2    avx2/linear.c
  *     lr_fill_linear_packed_avx512  avx512/linear.c
+ *     lr_fill_linear_packed_neon    neon/linear.c
  *     lr_fill_linear_openblas       linear_openblas.c   (built when OpenBLAS was found:
  *                                                        LR_HAVE_OPENBLAS)
  *
@@ -26,6 +29,11 @@
 #define LR_X86 1
 #else
 #define LR_X86 0
+#endif
+#if defined(__aarch64__) && defined(__GNUC__)
+#define LR_ARM64 1
+#else
+#define LR_ARM64 0
 #endif
 
 /* Every back end's prepared weights begin with this, so that lr_linear_n and lr_linear_k work for
@@ -46,6 +54,12 @@ void lr_fill_linear_packed_avx2(lr_kernels *table);
 void lr_fill_avx512(lr_kernels *table);
 void lr_fill_attention_avx512(lr_kernels *table);
 void lr_fill_linear_packed_avx512(lr_kernels *table);
+#endif
+
+#if LR_ARM64
+void lr_fill_neon(lr_kernels *table);
+void lr_fill_attention_neon(lr_kernels *table);
+void lr_fill_linear_packed_neon(lr_kernels *table);
 #endif
 
 #if defined(LR_HAVE_OPENBLAS)

@@ -12,7 +12,7 @@
 size_t check_tables(const lr_kernels *out[CHECK_MOST_TABLES])
 {
     size_t n = 0;
-    for (int isa = LR_ISA_SCALAR; isa <= LR_ISA_AVX512; isa++) {
+    for (int isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++) {
         lr_error err = {0};
         lr_status st = lr_kernels_get((lr_isa)isa, LR_GEMM_PACKED, &out[n], &err);
         if (st == LR_E_UNSUPPORTED) continue; /* not this processor's */

@@ -14,7 +14,7 @@ static void set_environment(const char *isa, const char *gemm)
 void test_tables_are_complete(void **state)
 {
     (void)state;
-    for (int isa = LR_ISA_SCALAR; isa <= LR_ISA_AVX512; isa++)
+    for (int isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++)
         for (int gemm = LR_GEMM_OPENBLAS; gemm <= LR_GEMM_PACKED; gemm++) {
             const lr_kernels *table;
             lr_error err = {0};
@@ -58,11 +58,13 @@ void test_environment_overrides_auto_only(void **state)
     assert_string_equal(table->isa, tables[n_tables - 1]->isa);
     assert_memory_equal(table->gemm, "openblas", 8);
     set_environment("scalar", "openblas");
-    for (size_t t = 0; t < n_tables; t++) {
-        lrt_assert_ok(lr_kernels_get((lr_isa)(LR_ISA_SCALAR + t), LR_GEMM_PACKED, &table, &err),
-                      &err);
-        assert_ptr_equal(table, tables[t]);
+    size_t t = 0;
+    for (int isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++) {
+        lr_status st = lr_kernels_get((lr_isa)isa, LR_GEMM_PACKED, &table, &err);
+        if (st == LR_OK) assert_ptr_equal(table, tables[t++]);
+        lr_error_clear(&err);
     }
+    assert_int_equal(t, n_tables);
     set_environment(NULL, NULL);
 }
 

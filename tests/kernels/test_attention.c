@@ -13,7 +13,7 @@
 static size_t all_tables(const lr_kernels *out[MOST_TABLES])
 {
     size_t n = 0;
-    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_AVX512; isa++) {
+    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++) {
         lr_error err = {0};
         lr_status st = lr_kernels_get(isa, LR_GEMM_PACKED, &out[n], &err);
         if (st == LR_E_UNSUPPORTED) continue; /* not this processor's */

@@ -28,7 +28,7 @@ static void assert_sane(const lr_bench_figure *f)
 static void test_figures_are_shares_of_the_peak(void **state)
 {
     (void)state;
-    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_AVX512; isa++) {
+    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++) {
         const lr_kernels *kernels = table(isa, LR_GEMM_PACKED);
         lr_bench_figure f;
         lr_error err = {0};
@@ -86,7 +86,7 @@ static void test_measurements_survive_every_failed_allocation(void **state)
 static void print_gemm(size_t threads, size_t rows, size_t n, size_t k, lr_dtype dtype)
 {
     printf("gemm %s rows %zu, n %4zu, k %4zu:", lr_dtype_name(dtype), rows, n, k);
-    for (lr_isa isa = LR_ISA_AVX2; isa <= LR_ISA_AVX512; isa++)
+    for (lr_isa isa = LR_ISA_AVX2; isa <= LR_ISA_LAST; isa++)
         for (lr_gemm gemm = LR_GEMM_OPENBLAS; gemm <= LR_GEMM_PACKED; gemm++) {
             const lr_kernels *kernels = table(isa, gemm);
             lr_bench_figure f;
@@ -102,7 +102,7 @@ static void print_gemm(size_t threads, size_t rows, size_t n, size_t k, lr_dtype
 static void print_attention(size_t threads, size_t tokens, size_t group, size_t head_dim, size_t keys)
 {
     printf("attention %zu x %zu rows, head_dim %3zu, %zu keys:", tokens, group, head_dim, keys);
-    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_AVX512; isa++) {
+    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++) {
         const lr_kernels *kernels = table(isa, LR_GEMM_PACKED);
         lr_bench_figure f;
         lr_error err = {0};

@@ -15,7 +15,7 @@
 static size_t back_ends(const lr_kernels *out[MOST_BACK_ENDS])
 {
     size_t n = 0;
-    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_AVX512; isa++)
+    for (lr_isa isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++)
         for (lr_gemm gemm = LR_GEMM_OPENBLAS; gemm <= LR_GEMM_PACKED; gemm++) {
             const lr_kernels *kernels;
             lr_error err = {0};

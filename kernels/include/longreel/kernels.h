@@ -154,7 +154,14 @@ typedef struct lr_kernels {
                        size_t rows, uint64_t row0, const float *bias, float *scratch);
 } lr_kernels;
 
-typedef enum lr_isa { LR_ISA_AUTO, LR_ISA_SCALAR, LR_ISA_AVX2, LR_ISA_AVX512 } lr_isa;
+typedef enum lr_isa {
+    LR_ISA_AUTO,
+    LR_ISA_SCALAR,
+    LR_ISA_AVX2,
+    LR_ISA_AVX512,
+    LR_ISA_NEON,
+    LR_ISA_LAST = LR_ISA_NEON
+} lr_isa;
 typedef enum lr_gemm { LR_GEMM_AUTO, LR_GEMM_OPENBLAS, LR_GEMM_PACKED } lr_gemm;
 
 /* The table for an instruction set, with a back end for linear layers; immutable, never freed.
