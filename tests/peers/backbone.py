@@ -9,8 +9,8 @@ with the same number of threads; where two attention implementations of the peer
 quicker one counts. The outputs are compared in the same run. Without --model a full-size checkpoint with random
 weights is made in a temporary directory (what is timed does not depend on the values).
 
-A turn is two passes after one that does not count, and gives their median; above 4096 tokens it is one pass. --once: one
-turn of each. --alone: Longreel's only. What the figures mean stands in turns.py.
+A turn is two passes after one that does not count, and gives their median; above 4096 tokens it is one pass. --once:
+one turn of each. --alone: Longreel's only. What the figures mean stands in turns.py.
 """
 import tempfile
 import wave
@@ -157,8 +157,8 @@ def run_vision(args, longreel, peer, work, rows):
         peer.attention(name)
         rows.append(compare(f"vision tower, soft tokens of a frame, {name}", soft, peer.soft(patches, columns)))
     neighbours = Neighbours()
-    mine, peers = in_turns(lambda: vision(longreel, 4), {"transformers, " + name: timed(name) for name in args.attention},
-                           args.pairs)
+    theirs = {"transformers, " + name: timed(name) for name in args.attention}
+    mine, peers = in_turns(lambda: vision(longreel, 4), theirs, args.pairs)
     rows.append(report(f"vision tower, a frame of {len(patches)} patches", mine, peers, neighbours))
 
 

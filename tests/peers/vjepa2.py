@@ -3,10 +3,10 @@
 
     vjepa2.py LONGREEL [--model DIR] [--tokens 2048,8192] [--pairs 3] [--once 16384] [--threads N] [--json F]
 
-LONGREEL is the program. Needs `torch`, `torchvision` and `transformers`, and the `ffmpeg` command. Both work in fp32 on
-the same checkpoint (ViT-L with random weights unless --model is given) with the same number of threads, on the layers
-and the last norm. The outputs for a short lossless clip, preprocessing included, are compared in the same run. A turn is
-one pass; --once: one turn of each. What the figures mean stands in turns.py.
+LONGREEL is the program. Needs `torch`, `torchvision` and `transformers`, and the `ffmpeg` command. Both work in fp32
+on the same checkpoint (ViT-L with random weights unless --model is given) with the same number of threads, on the layers
+and the last norm. The outputs for a short lossless clip, preprocessing included, are compared in the same run. A turn
+is one pass; --once: one turn of each. What the figures mean stands in turns.py.
 """
 import subprocess
 import tempfile
@@ -63,9 +63,10 @@ def make_frames():
 
 def compare_outputs(args, longreel, peer, work):
     frames = make_frames()
-    subprocess.run(["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{WIDTH}x{HEIGHT}", "-r", "4",
-                    "-i", "-", "-c:v", "ffv1", "-pix_fmt", "bgr0", work + "/clip.mkv"], input=frames.tobytes(), check=True)
-    longreel.call("encode", work + "/clip.mkv", "-m", longreel.model, "-o", work + "/set", "--fps", "4", "--save", "tokens")
+    clip, size = work + "/clip.mkv", f"{WIDTH}x{HEIGHT}"
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", "4", "-i", "-",
+                    "-c:v", "ffv1", "-pix_fmt", "bgr0", clip], input=frames.tobytes(), check=True)
+    longreel.call("encode", clip, "-m", longreel.model, "-o", work + "/set", "--fps", "4", "--save", "tokens")
     got = load_file(work + "/set/clip.mkv/tokens.safetensors")["hidden"]
     rows = []
     for name in args.attention:
