@@ -10,6 +10,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/neon}
 cmake -S . -B "$build" -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64-linux-gnu.cmake" -DCMAKE_BUILD_TYPE=Release \
-    -DLR_KERNELS_ONLY=ON -DLR_WERROR=ON
+    -DLR_KERNELS_ONLY=ON -DLR_CUDA=OFF -DLR_WERROR=ON
 cmake --build "$build" -j "${LR_JOBS:-$(nproc)}"
 ctest --test-dir "$build" --timeout 3600 --output-on-failure --no-tests=error
