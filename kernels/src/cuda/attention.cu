@@ -31,15 +31,16 @@ template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
     static constexpr int S_TILES = WARP_KEYS / 8, O_TILES = WARP_DIMS / 8;
 
     const lr_cu_attention &p;
-    char *shared;
     uint32_t q, k, v, weights;    /* addresses in shared memory */
     uint64_t *lo, *hi;            /* [ROWS] */
     float *maxima, *sums;         /* [COLUMNS, ROWS] */
     uint64_t row0, least, past;   /* the tile's first row; keys that any row of it sees */
     uint32_t kv_head, lane, warp_row, warp_column;
-    float s[S_TILES][4], o[O_TILES][4], m[2], l[2]; /* rows lane / 4 and lane / 4 + 8 of the warp's 16 */
+    /* Of rows lane / 4 and lane / 4 + 8 of the warp's 16. maximum: over this warp's keys; correction: of what
+     * was summed before this sub-block. */
+    float s[S_TILES][4], o[O_TILES][4], m[2], l[2], maximum[2], correction[2];
 
-    __device__ __forceinline__ Attention(const lr_cu_attention &params, char *memory) : p(params), shared(memory)
+    __device__ __forceinline__ Attention(const lr_cu_attention &params, char *memory) : p(params)
     {
         q = shared_address(memory);
         k = q + ROWS * D * 2;
@@ -196,7 +197,6 @@ template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
             }
         }
     }
-    float maximum[2], correction[2];
 
     /* p = exp(s - m'), corrections, and the sum of each row over this warp's keys. */
     __device__ __forceinline__ void weigh()
@@ -350,8 +350,8 @@ template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
 
     __device__ __forceinline__ void run()
     {
+        load_state(); /* before the barrier in find_ranges: other lanes of the row write it in the end */
         find_ranges();
-        load_state();
         Place at = begin();
         const lr_cu_chunk *chunks = global<const lr_cu_chunk>(p.chunks);
         if (at.n > 0) {

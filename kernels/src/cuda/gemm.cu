@@ -1,4 +1,4 @@
-/* y = x w^T + bias on tensor cores. A block makes a tile of 128 x 128, its eight warps 64 x 32 each; steps of 64
+/* y = x w^T + bias on tensor cores (longreel/device.h). A block makes a tile of 128 x 128, its eight warps 64 x 32 each; steps of 64
  * along k are on their way while earlier ones are worked. An element is one chain over k in ascending order,
  * wherever in a tile it stands. */
 #include "mma.cuh"

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 void machine_fault(machine *m, int lane, const char *format, ...)
 {
     char why[MOST_MESSAGE / 2];
@@ -208,6 +210,7 @@ static bool run_grid(machine *m)
 bool machine_run(const machine_launch *launch, machine_counts *counts, char message[MOST_MESSAGE])
 {
     machine m = {.counts = *counts};
+    memory_begin_launch();
     make(&m, launch);
     bool good = run_grid(&m);
     unmake(&m);

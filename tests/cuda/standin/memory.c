@@ -7,16 +7,25 @@
 #define GAP 4096
 #define ALIGN 256 /* what cuMemAlloc promises */
 
+#define TRACE 2 /* bytes that have a note of who touched them */
+
+typedef struct trace {
+    uint64_t launch;
+    memory_user writer, reader;
+} trace;
+
 typedef struct block {
     uint64_t address;
     size_t bytes;
     unsigned char *data;
+    trace *traces;
 } block;
 
 static block *blocks; /* ascending: addresses are never used again */
 static size_t n_blocks, capacity, held;
 static uint64_t next = FIRST;
 static size_t last; /* the block found last */
+static uint64_t launch;
 
 bool memory_alloc(size_t bytes, size_t limit, uint64_t *address)
 {
@@ -26,9 +35,10 @@ bool memory_alloc(size_t bytes, size_t limit, uint64_t *address)
         blocks = realloc(blocks, capacity * sizeof *blocks);
     }
     unsigned char *data = malloc(bytes ? bytes : 1);
-    if (!blocks || !data) abort();
+    trace *traces = calloc(bytes / TRACE + 1, sizeof *traces);
+    if (!blocks || !data || !traces) abort();
     memset(data, 0xff, bytes);
-    blocks[n_blocks++] = (block){next, bytes, data};
+    blocks[n_blocks++] = (block){next, bytes, data, traces};
     *address = next;
     next += (bytes + ALIGN - 1) / ALIGN * ALIGN + GAP;
     held += bytes;
@@ -58,6 +68,7 @@ bool memory_free(uint64_t address)
     if (i == n_blocks || blocks[i].address != address) return false;
     held -= blocks[i].bytes;
     free(blocks[i].data);
+    free(blocks[i].traces);
     memmove(blocks + i, blocks + i + 1, (n_blocks - i - 1) * sizeof *blocks);
     n_blocks--;
     return true;
@@ -74,4 +85,41 @@ unsigned char *memory_at(uint64_t address, size_t bytes)
     if (i == n_blocks) return NULL;
     size_t offset = (size_t)(address - blocks[i].address);
     return bytes <= blocks[i].bytes - offset ? blocks[i].data + offset : NULL;
+}
+
+void memory_begin_launch(void)
+{
+    launch++;
+}
+
+static bool out_of_order(const memory_user *before, const memory_user *now)
+{
+    if (before->epoch == 0) return false;
+    return before->block != now->block || (before->thread != now->thread && before->epoch == now->epoch);
+}
+
+static void add_reader(memory_user *reader, const memory_user *now)
+{
+    bool first = reader->epoch == 0;
+    uint64_t from = first || reader->block == now->block ? now->block : MEMORY_EVERY;
+    uint32_t thread = first || reader->epoch != now->epoch || reader->thread == now->thread ? now->thread : MEMORY_ALL;
+    *reader = (memory_user){from, thread, now->epoch};
+}
+
+unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, bool write, memory_user *other)
+{
+    unsigned char *at = memory_at(address, bytes);
+    *other = (memory_user){0};
+    if (!at) return NULL;
+    const block *b = &blocks[last];
+    size_t first = (size_t)(at - b->data) / TRACE, past = ((size_t)(at - b->data) + bytes + TRACE - 1) / TRACE;
+    for (size_t i = first; i < past; i++) {
+        trace *t = &b->traces[i];
+        if (t->launch != launch) *t = (trace){.launch = launch};
+        if (out_of_order(&t->writer, &user)) *other = t->writer;
+        if (write && out_of_order(&t->reader, &user)) *other = t->reader;
+        if (write) t->writer = user;
+        else add_reader(&t->reader, &user);
+    }
+    return at;
 }

@@ -17,4 +17,20 @@ size_t memory_held(void);
 /* The bytes at [address, address + bytes), NULL when they do not lie inside one allocation. */
 unsigned char *memory_at(uint64_t address, size_t bytes);
 
+/* A launch begins. */
+void memory_begin_launch(void);
+
+/* A thread of the launch, between two barriers of its block: what two threads of a block do before and after a
+ * barrier is in order, what threads of different blocks do never is. */
+typedef struct memory_user {
+    uint64_t block;
+    uint32_t thread, epoch; /* epoch 0: nobody */
+} memory_user;
+#define MEMORY_ALL UINT32_MAX /* thread: several of the block */
+#define MEMORY_EVERY UINT64_MAX /* block: several */
+
+/* memory_at for a thread. *other: one that wrote there in this launch, or, when this one writes, that read there,
+ * out of order with it. */
+unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, bool write, memory_user *other);
+
 #endif

@@ -21,12 +21,17 @@ static void check_aligned(machine *m, int lane, uint64_t address, size_t bytes)
     if (address % bytes) machine_fault(m, lane, "%zu bytes at %#llx: not aligned", bytes, (unsigned long long)address);
 }
 
-static unsigned char *global_at(machine *m, int lane, uint64_t address, size_t bytes)
+static unsigned char *global_at(machine *m, const warp *w, int lane, uint64_t address, size_t bytes, bool write)
 {
-    unsigned char *at = memory_at(address, bytes);
+    memory_user user = {.thread = w->index * PTX_LANES + (uint32_t)lane, .epoch = m->epoch}, other;
+    user.block = ((uint64_t)m->block_index[2] * m->grid[1] + m->block_index[1]) * m->grid[0] + m->block_index[0];
+    unsigned char *at = memory_touch(address, bytes, user, write, &other);
     if (!at)
         machine_fault(m, lane, "global memory [%#llx, +%zu) is outside of any allocation",
                       (unsigned long long)address, bytes);
+    if (other.epoch != 0)
+        machine_fault(m, lane, "race: %s %u of block %lld used this global memory in the same launch",
+                      other.thread == MEMORY_ALL ? "many threads, as" : "thread", other.thread, (long long)other.block);
     return at;
 }
 
@@ -36,7 +41,7 @@ static const unsigned char *readable(machine *m, const warp *w, int lane, uint8_
     ptx_space where = resolve(space, &address);
     check_aligned(m, lane, address, bytes);
     if (where == PTX_SHARED) return shared_read(m, w, lane, address, bytes);
-    if (where == PTX_GLOBAL) return global_at(m, lane, address, bytes);
+    if (where == PTX_GLOBAL) return global_at(m, w, lane, address, bytes, false);
     if (address + bytes > m->kernel->param_bytes) machine_fault(m, lane, "parameters end at %zu", m->kernel->param_bytes);
     return m->params + address;
 }
@@ -65,7 +70,7 @@ static void store(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
         ptx_space where = resolve(ins->space, &address);
         check_aligned(m, lane, address, element * n);
         unsigned char *to = where == PTX_SHARED ? shared_write(m, w, lane, address, element * n)
-                                                : global_at(m, lane, address, element * n);
+                                                : global_at(m, w, lane, address, element * n, true);
         for (size_t i = 0; i < n; i++)
             memcpy(to + i * element, &machine_source(w, ins, 1 + (int)i)[lane], element);
     }
@@ -134,7 +139,7 @@ static void begin_copy(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
         if (source > bytes) machine_fault(m, lane, "%u bytes for a copy of %u", source, bytes);
         check_aligned(m, lane, copy.to, bytes);
         check_aligned(m, lane, copy.from, bytes);
-        if (source > 0) (void)global_at(m, lane, copy.from, source);
+        if (source > 0) (void)global_at(m, w, lane, copy.from, source, false);
         shared_begin_copy(m, w, lane, copy.to, bytes);
         w->copies = ptx_grow(w->copies, &w->copies_capacity, w->n_copies + 1, sizeof *w->copies);
         w->copies[w->n_copies++] = copy;
@@ -147,7 +152,7 @@ static void end_copy(machine *m, const warp *w, const async_copy *copy)
     unsigned char *to = shared_end_copy(m, w, lane, copy->to, copy->bytes);
     memset(to, 0, copy->bytes);
     if (copy->source_bytes > 0)
-        memcpy(to, global_at(m, lane, copy->from, copy->source_bytes), copy->source_bytes);
+        memcpy(to, global_at(m, w, lane, copy->from, copy->source_bytes, false), copy->source_bytes);
 }
 
 /* Ends all copies but those of the last `pending` groups committed. */
