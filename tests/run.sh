@@ -18,6 +18,7 @@ unset CMAKE_GENERATOR
 
 passed=0 failed=0 skipped=0
 failures=()
+left_out=()
 
 note_failure() {
     failed=$((failed + 1))
@@ -70,6 +71,9 @@ run_ctest() {
     while IFS= read -r name; do
         failures+=("$preset: $name")
     done < <(sed -n 's/.*<testcase name="\([^"]*\)".*status="fail".*/\1/p' "$report")
+    while IFS= read -r name; do
+        left_out+=("$preset: $name")
+    done < <(sed -n 's/.*<testcase name="\([^"]*\)".*status="\(notrun\|disabled\)".*/\1/p' "$report")
 }
 
 # The scripts of tests/cli, each with LONGREEL set to the program; common.sh is theirs to share.
@@ -127,6 +131,7 @@ for what in "${wanted[@]}"; do
 done
 
 [ "$skipped" -eq 0 ] || echo "$skipped skipped"
+for name in "${left_out[@]}"; do echo "skipped: $name"; done
 for name in "${failures[@]}"; do echo "failed: $name"; done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

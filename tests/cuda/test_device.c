@@ -46,6 +46,24 @@ static void test_the_device_describes_itself(void **state)
     assert_true(info->n_multiprocessors > 0 && info->shared_bytes > 48 * 1024 && info->name[0]);
 }
 
+/* Those with the least shared memory a block, too. */
+static void test_the_kernels_fit_every_architecture(void **state)
+{
+    (void)state;
+    static const char *const architectures[] = {"80", "86", "89", "90", "100", "120"};
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+        lr_error err = {0};
+        lr_device *device = NULL;
+        lr_device_options options = {0};
+        setenv("STANDIN_ARCHITECTURE", architectures[i], 1);
+        lr_status st = lr_device_open(&device, &options, &err);
+        unsetenv("STANDIN_ARCHITECTURE");
+        lrt_assert_ok(st, &err);
+        assert_int_equal(device->info.major * 10 + device->info.minor, atoi(architectures[i]));
+        device->ops->close(device);
+    }
+}
+
 /* ------------------------------------------------------------------ memory */
 
 static void test_running_out_of_memory_says_how_much_was_left(void **state)
@@ -130,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_missing_is_named),
         cmocka_unit_test(test_the_device_describes_itself),
+        cmocka_unit_test(test_the_kernels_fit_every_architecture),
         cmocka_unit_test(test_running_out_of_memory_says_how_much_was_left),
         cmocka_unit_test(test_copies_carry_bytes_both_ways),
         cmocka_unit_test(test_a_stream_waits_for_the_events_of_another),

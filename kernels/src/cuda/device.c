@@ -21,6 +21,10 @@ static const int kernel_shared[] = {
     LR_CU_KERNELS(SHARED)
 #undef SHARED
 };
+#define LEAST_SHARED 101376 /* that a block may have on every architecture from sm_80 on */
+#define FITS(name, module, shared) _Static_assert((shared) <= LEAST_SHARED, #name);
+LR_CU_KERNELS(FITS)
+#undef FITS
 
 /* ------------------------------------------------------------------ what the device is */
 
@@ -77,7 +81,7 @@ static lr_status find_kernels(lr_cu_device *d, lr_error *err)
         CUresult status = CUDA_ERROR_NOT_FOUND;
         if (module < lr_cu_n_images)
             status = d->driver.cuModuleGetFunction(&d->kernels[k], d->modules[module], kernel_names[k]);
-        if (status == CUDA_SUCCESS && kernel_shared[k] > 0 && (size_t)kernel_shared[k] <= d->head.info.shared_bytes)
+        if (status == CUDA_SUCCESS && kernel_shared[k] > 0)
             status = d->driver.cuFuncSetAttribute(
                 d->kernels[k], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel_shared[k]);
         if (status != CUDA_SUCCESS)
