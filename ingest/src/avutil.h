@@ -66,6 +66,13 @@ typedef struct lri_colour {
     enum AVColorRange range;
 } lri_colour;
 
+/* Bytes that the demuxer reads instead of those in the file. */
+enum { LRI_MOST_PATCHES = 16 };
+typedef struct lri_patch {
+    int64_t at;
+    uint8_t bytes[3];
+} lri_patch;
+
 typedef struct lri_source {
     const char *path; /* the recording's */
     int fd;
@@ -79,11 +86,15 @@ typedef struct lri_source {
     AVPacket *packet;
     lri_colour colours[LRI_MAX_STREAMS]; /* of the streams that the container's head lists */
     unsigned n_colours;
+    lri_patch patches[LRI_MOST_PATCHES]; /* set before lri_source_demux */
+    int n_patches;
     lri_lost *lost; /* where that is to be known: set before lri_source_demux, owned by the caller */
 } lri_source;
 
 /* Opens the file and checks that it is a regular one; no demuxer yet. */
 lr_status lri_source_open(lri_source *source, const char *path, lr_cancel *cancel, lr_error *err);
+/* flv.c: finds the lengths of tags that are damaged; of other files none. */
+lr_status lri_flv_mend(lri_source *source, lr_error *err);
 /* Opens the demuxer and finds the streams. */
 lr_status lri_source_demux(lri_source *source, lr_error *err);
 /* Whether the demuxer lost its way somewhere behind a place. */

@@ -156,6 +156,8 @@ struct lr_recording {
     lri_orientation orientation;
     /* Of pictures of high dynamic range, cd/m2. One for all: what decoders say of it depends on where they began. */
     int hdr_peak;
+    lri_patch patches[LRI_MOST_PATCHES];
+    int n_patches;
     bool astray;   /* the demuxer lost its way somewhere */
     bool lost_end; /* the demuxer lost its way behind the last picture */
     int64_t file_bytes;

@@ -19,6 +19,15 @@ static bool is_cancelled(const lri_source *source)
     return source->cancel && atomic_load(source->cancel) != 0;
 }
 
+static void apply_patches(const lri_source *source, uint8_t *bytes, int64_t count)
+{
+    for (int p = 0; p < source->n_patches; p++)
+        for (int i = 0; i < (int)sizeof source->patches[p].bytes; i++) {
+            int64_t at = source->patches[p].at + i - source->position;
+            if (at >= 0 && at < count) bytes[at] = source->patches[p].bytes[i];
+        }
+}
+
 static int on_read(void *opaque, uint8_t *to, int count)
 {
     lri_source *source = opaque;
@@ -31,6 +40,7 @@ static int on_read(void *opaque, uint8_t *to, int count)
         source->read_errno = errno;
         return AVERROR(errno);
     }
+    apply_patches(source, to, got);
     source->position += got;
     return got == 0 ? AVERROR_EOF : (int)got;
 }

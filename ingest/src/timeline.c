@@ -48,6 +48,8 @@ lr_status lri_recording_reopen(const lr_recording *recording, lri_source *source
         source->modified.tv_sec != recording->modified.tv_sec ||
         source->modified.tv_nsec != recording->modified.tv_nsec)
         return lr_fail(err, LR_E_IO, "%s: changed while it was read", recording->path);
+    memcpy(source->patches, recording->patches, sizeof source->patches);
+    source->n_patches = recording->n_patches;
     return demux ? lri_source_demux(source, err) : LR_OK;
 }
 
@@ -523,6 +525,12 @@ lr_status lr_recording_open(lr_recording **out, const char *path, const lr_inges
     recording->timeline.file_bytes = recording->file_bytes = source.bytes;
     recording->modified = source.modified;
     recording->inode = source.inode;
+    LR_TRY(lri_flv_mend(&source, err));
+    memcpy(recording->patches, source.patches, sizeof source.patches);
+    recording->n_patches = source.n_patches;
+    if (source.n_patches > 0)
+        LR_TRY(lri_recording_warn(recording, err, "%d tag(s) of the file state a wrong length: taken from the next one",
+                                  source.n_patches));
     LR_TRY(lri_source_demux(&source, err));
     copy_name(recording->timeline.container, source.format->iformat->name);
     LR_TRY(lri_index_make(recording, &source, err));

@@ -195,6 +195,58 @@ static void test_pictures_of_a_wrong_time_are_not_shown_in_the_place_of_others(v
     }
 }
 
+/* ------------------------------------------------------------------ wrong lengths */
+
+/* The n-th tag of an FLV file that holds sound (8) or pictures (9). */
+static uint8_t *find_tag(uint8_t *file, size_t bytes, int type, int n)
+{
+    for (size_t at = 13; at + 11 < bytes;) {
+        if (file[at] == type && n-- == 0) return file + at;
+        at += 11 + ((size_t)file[at + 1] << 16 | (size_t)file[at + 2] << 8 | file[at + 3]) + 4;
+    }
+    fail_msg("no such tag");
+    return NULL;
+}
+
+static void test_tags_of_flv_end_where_the_next_begins(void **state)
+{
+    (void)state;
+    const lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 1, .ms = 6000};
+    static const struct {
+        int type, n, byte, value;
+    } wrong[] = {{8, 40, 1, 0xFF}, {9, 20, 1, 0x7F}, {9, 3, 2, 0x3F}, {8, 7, 3, 1}};
+    char *path = lrt_path(lrt_dir, "tags.flv");
+    lrm_reading healthy, damaged;
+    lr_ingest_options options = at_fps(5, 2, true);
+    size_t bytes, n_sound;
+    lrm_record(path, "flv", &film, &track);
+    uint8_t *file = lrt_slurp(path, &bytes);
+    lr_recording *recording = lrm_open(path, &options);
+    int64_t n = lr_recording_timeline(recording)->video.n_frames;
+    lrm_read_frames(recording, 0, n, &healthy);
+    float *sound = lrm_read_sound(recording, &n_sound);
+    lr_recording_close(recording);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint8_t *tag = find_tag(file, bytes, wrong[i].type, wrong[i].n), right = tag[wrong[i].byte];
+        tag[wrong[i].byte] = (uint8_t)wrong[i].value;
+        lrt_write(path, file, bytes);
+        tag[wrong[i].byte] = right;
+        recording = lrm_open(path, &options);
+        assert_int_equal(lr_recording_timeline(recording)->n_warnings, 1);
+        assert_int_equal(lr_recording_timeline(recording)->video.n_frames, n);
+        lrm_read_frames(recording, 0, n, &damaged);
+        lrm_assert_same_frames(&healthy, &damaged, "a tag of a wrong length");
+        assert_int_equal(damaged.n_damage, 0);
+        assert_same_sound(sound, n_sound, recording);
+        lrm_free_reading(&damaged);
+        lr_recording_close(recording);
+    }
+    lrm_free_reading(&healthy);
+    free(sound);
+    free(file);
+    free(path);
+}
+
 /* ------------------------------------------------------------------ cut off */
 
 static void check_cut(const char *muxer, int percent)
@@ -379,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_damaged_second_is_named_and_the_rest_is_right),
         cmocka_unit_test(test_pictures_of_a_wrong_time_are_not_shown_in_the_place_of_others),
+        cmocka_unit_test(test_tags_of_flv_end_where_the_next_begins),
         cmocka_unit_test(test_a_cut_file_gives_what_it_holds),
         cmocka_unit_test(test_damaged_sound_moves_nothing),
         cmocka_unit_test(test_any_damage_ends_and_all_readers_agree),
