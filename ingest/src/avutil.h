@@ -67,10 +67,11 @@ typedef struct lri_colour {
 } lri_colour;
 
 /* Bytes that the demuxer reads instead of those in the file. */
-enum { LRI_MOST_PATCHES = 16 };
+enum { LRI_MOST_PATCHES = 64 };
 typedef struct lri_patch {
     int64_t at;
-    uint8_t bytes[3];
+    int count;
+    uint8_t bytes[8];
 } lri_patch;
 
 typedef struct lri_source {
@@ -93,8 +94,9 @@ typedef struct lri_source {
 
 /* Opens the file and checks that it is a regular one; no demuxer yet. */
 lr_status lri_source_open(lri_source *source, const char *path, lr_cancel *cancel, lr_error *err);
-/* flv.c: finds the lengths of tags that are damaged; of other files none. */
+/* flv.c, avi.c: find the lengths of tags and chunks that are damaged; of other files none. */
 lr_status lri_flv_mend(lri_source *source, lr_error *err);
+lr_status lri_avi_mend(lri_source *source, lr_error *err);
 /* Opens the demuxer and finds the streams. */
 lr_status lri_source_demux(lri_source *source, lr_error *err);
 /* Whether the demuxer lost its way somewhere behind a place. */

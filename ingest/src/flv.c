@@ -75,7 +75,7 @@ static lr_status mend(lri_source *source, int64_t at, int64_t next, bool beyond,
     lr_status st = lri_source_pread(source, next - BACK, back, sizeof back, &got, err);
     if (st != LR_OK || (!beyond && number_at(back, 4) != HEAD + length)) return st;
     lri_patch *patch = &source->patches[source->n_patches++];
-    patch->at = at + 1;
+    *patch = (lri_patch){.at = at + 1, .count = 3};
     for (int i = 0; i < 3; i++) patch->bytes[i] = (uint8_t)(length >> (16 - 8 * i));
     return LR_OK;
 }

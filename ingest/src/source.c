@@ -22,7 +22,7 @@ static bool is_cancelled(const lri_source *source)
 static void apply_patches(const lri_source *source, uint8_t *bytes, int64_t count)
 {
     for (int p = 0; p < source->n_patches; p++)
-        for (int i = 0; i < (int)sizeof source->patches[p].bytes; i++) {
+        for (int i = 0; i < source->patches[p].count; i++) {
             int64_t at = source->patches[p].at + i - source->position;
             if (at >= 0 && at < count) bytes[at] = source->patches[p].bytes[i];
         }

@@ -526,10 +526,11 @@ lr_status lr_recording_open(lr_recording **out, const char *path, const lr_inges
     recording->modified = source.modified;
     recording->inode = source.inode;
     LR_TRY(lri_flv_mend(&source, err));
+    LR_TRY(lri_avi_mend(&source, err));
     memcpy(recording->patches, source.patches, sizeof source.patches);
     recording->n_patches = source.n_patches;
     if (source.n_patches > 0)
-        LR_TRY(lri_recording_warn(recording, err, "%d tag(s) of the file state a wrong length: taken from the next one",
+        LR_TRY(lri_recording_warn(recording, err, "%d part(s) of the file are not headed by what they are: taken from what else the file says",
                                   source.n_patches));
     LR_TRY(lri_source_demux(&source, err));
     copy_name(recording->timeline.container, source.format->iformat->name);

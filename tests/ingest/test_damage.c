@@ -208,43 +208,85 @@ static uint8_t *find_tag(uint8_t *file, size_t bytes, int type, int n)
     return NULL;
 }
 
-static void test_tags_of_flv_end_where_the_next_begins(void **state)
+/* The n-th chunk of an AVI file of a stream. */
+static uint8_t *find_chunk(uint8_t *file, size_t bytes, const char *name, int n)
 {
-    (void)state;
-    const lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 1, .ms = 6000};
-    static const struct {
-        int type, n, byte, value;
-    } wrong[] = {{8, 40, 1, 0xFF}, {9, 20, 1, 0x7F}, {9, 3, 2, 0x3F}, {8, 7, 3, 1}};
-    char *path = lrt_path(lrt_dir, "tags.flv");
-    lrm_reading healthy, damaged;
+    uint8_t *at = memmem(file, bytes, "movi", 4);
+    assert_non_null(at);
+    for (at += 4; at + 8 < file + bytes;) {
+        if (memcmp(at, name, 4) == 0 && n-- == 0) return at;
+        size_t length = (size_t)at[4] | (size_t)at[5] << 8 | (size_t)at[6] << 16;
+        at += 8 + length + length % 2;
+    }
+    fail_msg("no such chunk");
+    return NULL;
+}
+
+/* Byte `at` of a part of the file whose length it belongs to gets another value: with a warning, all is as it was. */
+static void check_wrong_length(const char *path, uint8_t *file, size_t bytes, uint8_t *at, uint8_t value)
+{
     lr_ingest_options options = at_fps(5, 2, true);
-    size_t bytes, n_sound;
-    lrm_record(path, "flv", &film, &track);
-    uint8_t *file = lrt_slurp(path, &bytes);
+    lrm_reading healthy, damaged;
+    size_t n_sound;
+    uint8_t right = *at;
+    lrt_write(path, file, bytes);
     lr_recording *recording = lrm_open(path, &options);
     int64_t n = lr_recording_timeline(recording)->video.n_frames;
     lrm_read_frames(recording, 0, n, &healthy);
     float *sound = lrm_read_sound(recording, &n_sound);
     lr_recording_close(recording);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        uint8_t *tag = find_tag(file, bytes, wrong[i].type, wrong[i].n), right = tag[wrong[i].byte];
-        tag[wrong[i].byte] = (uint8_t)wrong[i].value;
-        lrt_write(path, file, bytes);
-        tag[wrong[i].byte] = right;
-        recording = lrm_open(path, &options);
-        assert_int_equal(lr_recording_timeline(recording)->n_warnings, 1);
-        assert_int_equal(lr_recording_timeline(recording)->video.n_frames, n);
-        lrm_read_frames(recording, 0, n, &damaged);
-        lrm_assert_same_frames(&healthy, &damaged, "a tag of a wrong length");
-        assert_int_equal(damaged.n_damage, 0);
-        assert_same_sound(sound, n_sound, recording);
-        lrm_free_reading(&damaged);
-        lr_recording_close(recording);
-    }
+    *at = value;
+    lrt_write(path, file, bytes);
+    *at = right;
+    recording = lrm_open(path, &options);
+    assert_int_equal(lr_recording_timeline(recording)->n_warnings, 1);
+    assert_int_equal(lr_recording_timeline(recording)->video.n_frames, n);
+    lrm_read_frames(recording, 0, n, &damaged);
+    lrm_assert_same_frames(&healthy, &damaged, path);
+    assert_int_equal(damaged.n_damage, 0);
+    assert_same_sound(sound, n_sound, recording);
+    lr_recording_close(recording);
     lrm_free_reading(&healthy);
+    lrm_free_reading(&damaged);
     free(sound);
+}
+
+static void test_tags_of_flv_end_where_the_next_begins(void **state)
+{
+    (void)state;
+    const lrm_track track = {.encoder = "aac", .rate = 44100, .channels = 1, .ms = 6000};
+    char *path = lrt_path(lrt_dir, "tags.flv");
+    size_t bytes;
+    lrm_record(path, "flv", &film, &track);
+    uint8_t *file = lrt_slurp(path, &bytes);
+    check_wrong_length(path, file, bytes, find_tag(file, bytes, 8, 40) + 1, 0xFF);
+    check_wrong_length(path, file, bytes, find_tag(file, bytes, 9, 20) + 1, 0x7F);
+    check_wrong_length(path, file, bytes, find_tag(file, bytes, 9, 3) + 2, 0x3F);
+    check_wrong_length(path, file, bytes, find_tag(file, bytes, 8, 7) + 3, 1);
     free(file);
     free(path);
+}
+
+static void test_chunks_of_avi_end_where_the_next_begins(void **state)
+{
+    (void)state;
+    static const char *const encoders[] = {"mp2", "pcm_s16le"};
+    for (int i = 0; i < 2; i++) {
+        const lrm_track track = {.encoder = encoders[i], .rate = 48000, .channels = 1, .ms = 6000};
+        char *path = lrt_path(lrt_dir, "chunks.avi");
+        lrm_film moving = film;
+        size_t bytes;
+        moving.encoder = "mpeg4";
+        moving.options = NULL;
+        lrm_record(path, "avi", &moving, &track);
+        uint8_t *file = lrt_slurp(path, &bytes);
+        check_wrong_length(path, file, bytes, find_chunk(file, bytes, "01wb", 30) + 4, 3);
+        check_wrong_length(path, file, bytes, find_chunk(file, bytes, "01wb", 11) + 5, 0x3F);
+        check_wrong_length(path, file, bytes, find_chunk(file, bytes, "01wb", 50) + 7, 0xFF);
+        check_wrong_length(path, file, bytes, find_chunk(file, bytes, "00dc", 20) + 6, 1);
+        free(file);
+        free(path);
+    }
 }
 
 /* ------------------------------------------------------------------ cut off */
@@ -432,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_a_damaged_second_is_named_and_the_rest_is_right),
         cmocka_unit_test(test_pictures_of_a_wrong_time_are_not_shown_in_the_place_of_others),
         cmocka_unit_test(test_tags_of_flv_end_where_the_next_begins),
+        cmocka_unit_test(test_chunks_of_avi_end_where_the_next_begins),
         cmocka_unit_test(test_a_cut_file_gives_what_it_holds),
         cmocka_unit_test(test_damaged_sound_moves_nothing),
         cmocka_unit_test(test_any_damage_ends_and_all_readers_agree),

@@ -26,7 +26,7 @@ static const shape shapes[] = {
     {"mpeg2video", "mpegts", "flags=+cgop;sc_threshold=1000000000", 0, false, true},
     {"libvpx", "webm", "deadline=realtime", 0, false, true},
     {"libvpx-vp9", "webm", "deadline=realtime;cpu-used=8", 0, false, true},
-    {"mpeg4", "avi", "sc_threshold=1000000000", 0, false, false},
+    {"mpeg4", "avi", "sc_threshold=1000000000", 0, true, false},
     {"libx265", "matroska",
      "preset=ultrafast;x265-params=keyint=10:min-keyint=10:scenecut=0:open-gop=0:pools=1:frame-threads=1:log-level=0",
      3, false, true},

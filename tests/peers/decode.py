@@ -214,7 +214,7 @@ def main():
             mine = case["taken"]["longreel"]
             print(f"{os.path.basename(file)} at {case['fps']} a second: {case['points']} frames of {case['width']} x "
                   f"{case['height']}, {case['decoded']} packets decoded; longreel "
-                  f"{statistics.median(t[0] for t in mine):.2f} s, processor {statistics.median(t[1] for t in mine):.2f} s")
+                  f"{statistics.median(t[0] for t in mine):.2f} s, processor {statistics.median(t[1] for t in mine):.2f} s", flush=True)
             for way in ways[1:]:
                 theirs = case["taken"][way.name]
                 wall, processor = ([t[i] / m[i] for t, m in zip(theirs, mine)] for i in (0, 1))
