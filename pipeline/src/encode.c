@@ -172,6 +172,7 @@ static lr_status encode_window(rank_state *rank, size_t w, lr_error *err) {
     rank->work->end_token = end;
 
     clock_gettime(CLOCK_MONOTONIC, &begin);
+    LR_TRY(lr_sound_track_share(job, lr_towers_want_sound(job, first, end), rank->worker.cancel, err));
     LR_TRY(lr_job_towers(job, &rank->worker, first, end, x, rank->work, err));
     LR_TRY(lr_comm_barrier(rank->comm, err));
     if (me == 0) {
@@ -306,6 +307,7 @@ static void fill_result(lr_job *job) {
     r->n_warnings = job->timeline->n_warnings + job->n_damage;
     r->duration = lr_time_seconds(job->pooling.end - job->pooling.base);
     r->ranks = job->ranks;
+    if (!job->comm) r->work[0].samples_decoded = job->sound.decoded; /* for all ranks of the process */
     r->reused = (struct lr_reused){.layers = r->work[0].reused.layers};
     for (int i = 0; i < job->ranks; i++) {
         r->reused.frames += r->work[i].reused.frames;

@@ -67,6 +67,7 @@ typedef struct lr_sound_track {
     pthread_mutex_t lock;
     bool ready;
     int fd; /* of a file without a name; -1 until the first slice asked */
+    uint64_t decoded; /* samples, by this process */
 } lr_sound_track;
 
 /* stored.c: what is kept of unfinished work */
@@ -168,6 +169,10 @@ void lr_sound_track_free(lr_sound_track *track);
 lr_status lr_sound_track_read(lr_job *job, lr_cancel *cancel, int64_t first, float *samples,
                               size_t capacity, size_t *count, lr_error *err);
 
+/* Collective where ranks are processes: of those of a machine that want the track one decodes it, and the others
+ * have it when this returns, or will decode it by themselves. */
+lr_status lr_sound_track_share(lr_job *job, bool wants, lr_cancel *cancel, lr_error *err);
+
 /* Out of memory is the only failure: what cannot be written is warned of once, what cannot be used is told of,
  * dropped, and made again. All of it may be called by any rank, with nothing stored too. */
 lr_status lr_stored_open(lr_job *job, const char *set_path, lr_error *err);
@@ -193,6 +198,8 @@ typedef struct lr_stored_range { /* rows [first, end) of frames or sound tokens 
 /* Calls take(arg, ...) for the stored rows, each once and in order, and marks them in have[]. What was met while
  * they were decoded is added to the damage. */
 lr_status lr_stored_take(lr_job *job, const lr_stored_range *range, lr_error *err);
+/* The directory names slices that together hold rows [first, end). */
+bool lr_stored_names(const lr_job *job, lr_slice_kind kind, uint64_t first, uint64_t end);
 /* The next rows from *first on that have[] lacks; false when there are none. */
 bool lr_stored_gap(const lr_stored_range *range, uint64_t *first, uint64_t *end);
 
@@ -232,6 +239,8 @@ lr_backbone_state lr_layer_keeper_state(lr_layer_keeper *keeper, size_t first_la
 
 /* towers.c: x [local tokens, hidden] of tokens [first, end) of the whole sequence: text rows, pictures
  * and sound of the spans that touch it. */
+/* Sound of the slice will have to be decoded, as far as the names of what is stored tell. */
+bool lr_towers_want_sound(const lr_job *job, uint64_t first, uint64_t end);
 uint64_t lr_towers_units(const lr_layout *layout, const lr_window *window); /* of the progress */
 lr_status lr_job_towers(lr_job *job, const lr_worker *worker, uint64_t first, uint64_t end, float *x,
                         struct lr_rank_work *work, lr_error *err);

@@ -152,10 +152,11 @@ static json_t *work_json(const lr_job *job) {
     json_t *all = json_array();
     for (int r = 0; all && r < job->ranks; r++) {
         const struct lr_rank_work *w = &job->result->work[r];
-        json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "first_token",
+        json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "first_token",
                                 (json_int_t)w->first_token, "end_token", (json_int_t)w->end_token,
                                 "frames", (json_int_t)w->frames_encoded, "sound_tokens",
-                                (json_int_t)w->sound_tokens_encoded, "query_rows",
+                                (json_int_t)w->sound_tokens_encoded, "samples_decoded",
+                                (json_int_t)w->samples_decoded, "query_rows",
                                 (json_int_t)w->backbone.query_rows, "chunks_sent",
                                 (json_int_t)w->backbone.ring.chunks_sent, "bytes_sent",
                                 (json_int_t)w->backbone.ring.bytes_sent);

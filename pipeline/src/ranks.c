@@ -117,6 +117,7 @@ lr_status lr_ranks_collect(lr_job *job, lr_error *err) {
     lr_comm *comm = job->comm;
     account *all = NULL, mine = {.work = job->result->work[comm->rank], .n_damage = job->n_damage};
     mine.peak_bytes = lr_memory_peak();
+    mine.work.samples_decoded = job->sound.decoded;
     LR_TRY(LR_NEW(&all, (size_t)comm->size, "the accounts of the ranks", err));
     LR_TRY(lr_comm_all_gather(comm, &mine, sizeof mine, all, err));
     for (int r = 0; r < comm->size; r++) {

@@ -177,6 +177,16 @@ done:
     return st;
 }
 
+bool lr_stored_names(const lr_job *job, lr_slice_kind kind, uint64_t first, uint64_t end) {
+    size_t count;
+    if (!job->stored.partial) return false;
+    const lr_slice_name *names = lr_partial_slices(job->stored.partial, &count);
+    for (size_t i = 0; i < count && first < end; i++) { /* sorted by their first row */
+        if (names[i].kind == kind && names[i].first <= first && names[i].end > first) first = names[i].end;
+    }
+    return first >= end;
+}
+
 bool lr_stored_gap(const lr_stored_range *range, uint64_t *first, uint64_t *end) {
     uint64_t a = *first;
     while (a < range->end && range->have[a - range->first]) a++;

@@ -359,6 +359,7 @@ static lr_status encode_sound_gap(sound_run *run, uint64_t first, uint64_t end, 
         const lr_damage *damage = lr_sound_reader_damage(source->reader, &n_damage);
         LR_TRY(lr_job_add_damage(job, damage, n_damage, err));
         LR_TRY(lr_stored_put_sound_damage(job, damage, n_damage, err));
+        job->sound.decoded += (uint64_t)source->at;
     }
 done:
     if (st != LR_OK) (void)lr_keeper_flush(&run->keeper, NULL, 0, &ignored);
@@ -414,6 +415,18 @@ done:
     lr_keeper_end(&run.keeper, NULL, 0);
     lr_free(run.range.have);
     return st;
+}
+
+bool lr_towers_want_sound(const lr_job *job, uint64_t first, uint64_t end) {
+    const lr_layout *layout = job->layout;
+    const slice s = {.job = (lr_job *)(uintptr_t)job, .first = first, .end = end};
+    size_t a, b;
+    if (first == end) return false;
+    spans_of(&s, LR_SPAN_SOUND, &a, &b);
+    if (a == b) return false;
+    const lr_span *last = &layout->spans[b - 1];
+    return !lr_stored_names(job, LR_SLICE_SOUND, layout->spans[a].source, last->source + last->soft_count) ||
+           !lr_stored_names(job, LR_SLICE_SOUND_NOTES, 0, 1);
 }
 
 lr_status lr_job_towers(lr_job *job, const lr_worker *worker, uint64_t first, uint64_t end, float *x,

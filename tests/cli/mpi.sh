@@ -30,6 +30,8 @@ for mpi in openmpi mpich; do
             jq -e ".run | .communicator == \"mpi\" and (.work | length) == $number" \
                 "$mpi-$number/$recording/manifest.json" >/dev/null || fail "$mpi-$number: not $number ranks"
         done
+        jq -e '[.run.work[].samples_decoded | select(. > 0)] | length == 1' \
+            "$mpi-$number/talk.mp4/manifest.json" >/dev/null || fail "$mpi-$number: the sound was not decoded once"
     done
     check 0 "$mpi without being asked" ranks $mpi 3 encode talk.mp4 "${regular[@]}" -o "$mpi-auto" \
         --context 300 --threads 2

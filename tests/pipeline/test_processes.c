@@ -118,6 +118,18 @@ static void expect(job_plan *plan, int size, lr_status status, const char *text)
 
 /* ------------------------------------------------------------------ all is well */
 
+/* All of the clip's samples, by one rank. */
+static void assert_the_sound_was_decoded_once(const lr_encode_result *result, int size)
+{
+    int decoders = 0;
+    for (int r = 0; r < size; r++) {
+        if (result->work[r].samples_decoded == 0) continue;
+        decoders++;
+        assert_true(result->work[r].samples_decoded >= 123283);
+    }
+    assert_int_equal(decoders, 1);
+}
+
 static void test_processes_write_the_bytes_of_a_local_rank(void **state)
 {
     (void)state;
@@ -137,6 +149,7 @@ static void test_processes_write_the_bytes_of_a_local_rank(void **state)
             assert_memory_equal(one->work, first->work, (size_t)sizes[s] * sizeof *one->work);
         }
         assert_int_equal(first->work[sizes[s] - 1].end_token, first->tokens);
+        assert_the_sound_was_decoded_once(first, sizes[s]);
         free_plan(&plan);
         free(set);
     }
@@ -218,6 +231,21 @@ static void test_a_recording_that_rank_0_cannot_open_fails_on_all(void **state)
     free(set);
 }
 
+static void test_sound_that_cannot_be_kept_for_the_others_fails_on_all(void **state)
+{
+    (void)state;
+    const char *before = getenv("TMPDIR");
+    char *kept = before ? strdup(before) : NULL, *set = lrt_path(here.directory, "none");
+    job_plan plan = plan_of(set, 3);
+    assert_int_equal(setenv("TMPDIR", "/nowhere", 1), 0);
+    expect(&plan, 3, LR_E_IO, "/nowhere: no temporary file for the sound");
+    assert_int_equal(kept ? setenv("TMPDIR", kept, 1) : unsetenv("TMPDIR"), 0);
+    assert_false(lrt_exists(set));
+    free_plan(&plan);
+    free(set);
+    free(kept);
+}
+
 static void test_the_directory_for_the_set_matters_to_rank_0_only(void **state)
 {
     (void)state;
@@ -239,6 +267,7 @@ int main(void)
         cmocka_unit_test(
             test_a_failure_of_one_rank_is_told_by_all_and_leaves_the_ranks_for_the_next_recording),
         cmocka_unit_test(test_a_recording_that_rank_0_cannot_open_fails_on_all),
+        cmocka_unit_test(test_sound_that_cannot_be_kept_for_the_others_fails_on_all),
         cmocka_unit_test(test_the_directory_for_the_set_matters_to_rank_0_only),
     };
     return cmocka_run_group_tests_name("pipeline/processes", tests, set_up, tear_down);

@@ -87,6 +87,7 @@ typedef struct lr_encode_result {
     struct lr_rank_work {
         uint64_t first_token, end_token;
         uint64_t frames_encoded, sound_tokens_encoded; /* of what two ranks share, both count theirs */
+        uint64_t samples_decoded; /* of the sound: one process a machine decodes it; of local ranks, all of them */
         struct lr_reused reused; /* frames and sound tokens count where their (first) soft token is */
         lr_backbone_stats backbone;
     } *work; /* [ranks], freed by lr_encode_result_free */
