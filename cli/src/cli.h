@@ -96,6 +96,8 @@ void cli_screen_clear(void);
  * it is about, for --progress=json; it may be NULL. */
 void cli_report(lr_status status, const char *recording, const char *text);
 void cli_warn(const char *recording, const char *format, ...) LR_PRINTF(2, 3);
+/* Of a rank that does not speak: printed by another (ranks.h). */
+void cli_keep_warning(const char *text);
 void cli_note(const char *format, ...) LR_PRINTF(1, 2);
 /* For lr_log_set. */
 void cli_log(void *arg, lr_log_level level, const char *text);

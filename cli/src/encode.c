@@ -246,6 +246,10 @@ static void encode_one(batch *b, size_t i) {
     lr_status st = lr_encode_recording(b->model, r->path, r->set, &options, &result, &err);
     cli_screen_clear();
     cli_screen_recording(NULL, 0, 0);
+    if (st != LR_E_INTERRUPTED && st != LR_E_PEER) {
+        lr_error ignored = {0}; /* of a rank lost: the next call fails, too */
+        (void)cli_ranks_share_warnings(&b->ranks, r->path, &ignored);
+    }
     if (st != LR_OK) {
         recording_failed(b, r, &err);
         return;

@@ -35,6 +35,9 @@ lr_status cli_ranks_take(cli_ranks *ranks, uint64_t *place, lr_error *err);
  * to rank 0's sink. Only rank 0 speaks from then on. */
 lr_status cli_ranks_collect(cli_ranks *ranks, uint64_t *sums, size_t n, const char *report,
                             lr_gather_sink sink, void *arg, lr_error *err);
+/* Of a recording that ended alike on all ranks of the group: what the others would have warned of is printed by the
+ * first, once, sorted. */
+lr_status cli_ranks_share_warnings(const cli_ranks *ranks, const char *recording, lr_error *err);
 /* The last thing a command does: where a process was lost it ends the job and does not return. */
 void cli_ranks_close(cli_ranks *ranks, int code);
 

@@ -216,6 +216,7 @@ void cli_warn(const char *recording, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     snprintf(whole, sizeof whole, "warning: %s", text);
+    cli_keep_warning(text);
     say("warning", recording, LR_OK, screen.json ? text : whole);
 }
 

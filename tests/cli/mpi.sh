@@ -108,6 +108,18 @@ check 0 "a copy on rank 1" timeout 60 mpirun.mpich -n 1 -wdir "$work/a" "$LONGRE
 checks=$((checks + 1))
 cmp local/talk.mp4/tokens.safetensors copies/it.mp4/tokens.safetensors || fail "a copy gives other bytes"
 
+# ------------------------------------------------------------------ what only one rank sees
+
+# Rank 1 cannot put away what it makes, for a file is in the place of its directory; the set is whole, and the user
+# hears of it.
+touch b/warned
+one=("$LONGREEL" encode it.mp4 -m "$fixtures/regular" --chunk 16 -o warned)
+check 0 "a warning of rank 1" timeout 60 mpirun.mpich -n 1 -wdir "$work/a" "${one[@]}" : -n 1 -wdir "$work/b" \
+    "${one[@]}" : -n 1 -wdir "$work/a" "${one[@]}"
+says "cannot be kept for another run"
+checks=$((checks + 1))
+[ "$(grep -c 'warning:' "$err")" -eq 1 ] || fail "not one warning: $(cat "$err")"
+
 # ------------------------------------------------------------------ lost ranks
 
 "$LONGREEL" make-model model >/dev/null || exit 1
