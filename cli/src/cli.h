@@ -129,6 +129,8 @@ lr_status cli_check_utf8(const char *name, const char *text, lr_error *err);
 /* From now on SIGINT, SIGTERM and SIGHUP set the flag; a second one kills. */
 void cli_catch_signals(void);
 lr_cancel *cli_cancel(void);
+/* The same, for work that can be put away within `grace` seconds. */
+lr_stop *cli_stop(double grace);
 bool cli_cancelled(void);
 
 /* ------------------------------------------------------------------ JSON (json.c) */

@@ -15,6 +15,7 @@ typedef struct encode_options {
     cli_encode_options common;
     const char *output;
     bool json;
+    lr_time grace;
     int progress; /* cli_progress_mode */
 } encode_options;
 
@@ -30,6 +31,9 @@ static const cli_option table[] = {
      "the same command goes on from there", .offset = offsetof(encode_options, common.encode.keep_unfinished)},
     {CLI_SET, "checkpoint-layers", 0, NULL, "keep the state after each layer that sees the whole sequence, too "
      "(two of them, 1.7 GB an hour)", .offset = offsetof(encode_options, common.encode.keep_layers)},
+    {CLI_TIME, "grace", 0, "S", "after a signal the layer at hand is brought to its end and its state kept, if that "
+     "comes within so many seconds (default 15; 0: stop at once); the second signal ends the program",
+     .offset = offsetof(encode_options, grace)},
     {CLI_SET, "json", 0, NULL, "report as one JSON document", .offset = offsetof(encode_options, json)},
     {CLI_WORD, "progress", 0, "auto|off|json", "auto: a line on a terminal; json: an object a line on "
      "standard error", .offset = offsetof(encode_options, progress), .words = cli_progress_words},
@@ -240,6 +244,7 @@ static void encode_one(batch *b, size_t i) {
     options.progress = show_progress;
     options.progress_arg = b;
     options.cancel = cli_cancel();
+    options.stop = b->options->grace > 0 ? cli_stop(lr_time_seconds(b->options->grace)) : NULL;
     options.speed = &b->speed;
     cli_screen_recording(r->path, i + 1, b->count);
     cli_journal_note(&b->journal, r, "begun", NULL, NULL);
@@ -390,7 +395,7 @@ static int run_on_ranks(batch *b, const cli_command *command, encode_options *op
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
-    encode_options options = {.common = cli_encode_option_defaults()};
+    encode_options options = {.common = cli_encode_option_defaults(), .grace = 15 * LR_TIME_SECOND};
     options.common.encode.keep_unfinished = true;
     batch b = {.options = &options};
     char **rest = NULL;

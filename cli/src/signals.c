@@ -5,17 +5,18 @@
 #include "cli.h"
 
 static lr_cancel cancel;
+static lr_stop stop = {.cancel = &cancel};
 
-static void stop(int number) {
+static void ask(int number) {
     (void)number;
-    atomic_store(&cancel, 1);
+    lr_stop_ask(&stop);
 }
 
 void cli_catch_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = stop;
+    action.sa_handler = ask;
     action.sa_flags = (int)(SA_RESTART | SA_RESETHAND); /* the second one kills */
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -30,6 +31,11 @@ lr_cancel *cli_cancel(void) {
     return &cancel;
 }
 
+lr_stop *cli_stop(double grace) {
+    stop.grace = grace;
+    return &stop;
+}
+
 bool cli_cancelled(void) {
-    return atomic_load(&cancel) != 0;
+    return atomic_load(&stop.asked) != 0;
 }

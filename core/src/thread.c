@@ -175,3 +175,20 @@ lr_status lr_cancel_check(lr_cancel *cancel, lr_error *err)
     if (cancel && atomic_load(cancel) != 0) return lr_fail(err, LR_E_INTERRUPTED, "interrupted");
     return LR_OK;
 }
+
+void lr_stop_ask(lr_stop *stop)
+{
+    atomic_store(&stop->asked, 1);
+    if (atomic_load(&stop->holders) == 0) atomic_store(stop->cancel, 1);
+}
+
+void lr_stop_hold(lr_stop *stop)
+{
+    if (stop) atomic_fetch_add(&stop->holders, 1);
+}
+
+void lr_stop_let_go(lr_stop *stop)
+{
+    if (!stop) return;
+    if (atomic_fetch_sub(&stop->holders, 1) == 1 && atomic_load(&stop->asked) != 0) atomic_store(stop->cancel, 1);
+}

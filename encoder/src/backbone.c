@@ -313,8 +313,11 @@ static bool cancelled(const forward *f)
 /* Called by the thread that called lr_backbone_forward only (worker 0). */
 static void report(const forward *f, size_t worker, double share)
 {
-    if (worker == 0 && f->run->progress)
-        f->run->progress(f->run->progress_arg, f->layer_index, f->backbone->n_layers, share);
+    if (worker != 0) return;
+    if (f->run->progress) f->run->progress(f->run->progress_arg, f->layer_index, f->backbone->n_layers, share);
+    /* Of chunks within reach of a window, the number does not tell how many are left. */
+    bool known = f->alone || f->layer->mask.kind != LR_MASK_WINDOW;
+    if (f->run->state.within) f->run->state.within(f->run->state.arg, known ? share : 0);
 }
 
 static void keys_values_body(void *arg, size_t index, size_t worker)
@@ -544,6 +547,7 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
         LR_TRY(tap(&f, "layers", (int)i, err));
         if (run->state.save && is_kept(&f)) LR_TRY(run->state.save(run->state.arg, i, f.h, err));
         report(&f, 0, 1);
+        if (run->state.after) LR_TRY(run->state.after(run->state.arg, i, f.h, err));
     }
     lr_pool_for(run->worker.pool, lr_tiling_count(&f.tiling), final_norm_body, &f);
     LR_TRY(tap(&f, "normed", -1, err));

@@ -159,6 +159,7 @@ static lr_status encode_window(rank_state *rank, size_t w, lr_error *err) {
     lr_partition parts = {0};
     float *x = NULL;
     struct timespec begin;
+    lr_stop *stop = NULL;
     int me = rank->comm->rank;
     LR_TRY(lr_partition_create(&parts, window->count, job->options->chunk, rank->comm->size, err));
     uint64_t first = window->first + lr_partition_first_token(&parts, me);
@@ -175,6 +176,8 @@ static lr_status encode_window(rank_state *rank, size_t w, lr_error *err) {
     LR_TRY(lr_sound_track_share(job, lr_towers_want_sound(job, first, end), rank->worker.cancel, err));
     LR_TRY(lr_job_towers(job, &rank->worker, first, end, x, rank->work, err));
     LR_TRY(lr_comm_barrier(rank->comm, err));
+    stop = lr_layer_stop(job); /* not before: the others' towers may take long */
+    lr_stop_hold(stop);
     if (me == 0) {
         job->seconds_towers += lr_seconds_since(&begin);
         lr_meter_stage(&job->meter, LR_STAGE_BACKBONE, 1000,
@@ -183,8 +186,11 @@ static lr_status encode_window(rank_state *rank, size_t w, lr_error *err) {
     }
     LR_TRY(run_backbone(rank, w, &parts, x, err));
     if (me == 0) job->seconds_backbone += lr_seconds_since(&begin);
+    lr_stop_let_go(stop);
+    stop = NULL;
     LR_TRY(gather_window(rank, window, &parts, x, err));
 done:
+    lr_stop_let_go(stop);
     lr_free(x);
     lr_partition_free(&parts);
     return st;

@@ -230,11 +230,16 @@ typedef struct lr_layer_keeper {
     uint64_t first, end; /* the rank's tokens, counted from the window's first */
     size_t row_bytes;
     size_t kept[2];      /* layers, the older one first; SIZE_MAX: none */
+    lr_stop *stop;       /* NULL: a run that is stopped goes back to what is kept */
+    struct timespec layer_begin, stop_seen;
+    bool saw_stop;
 } lr_layer_keeper;
 void lr_layer_keeper_init(lr_layer_keeper *keeper, lr_job *job, lr_comm *comm, const lr_partition *parts,
                           size_t window);
 /* Collective: layers before *first_layer need not be done again. */
 lr_status lr_layer_keeper_choose(lr_layer_keeper *keeper, size_t *first_layer, lr_error *err);
+/* What is to be held during the backbone; NULL: nothing is kept. */
+lr_stop *lr_layer_stop(const lr_job *job);
 lr_backbone_state lr_layer_keeper_state(lr_layer_keeper *keeper, size_t first_layer);
 
 /* towers.c: x [local tokens, hidden] of tokens [first, end) of the whole sequence: text rows, pictures

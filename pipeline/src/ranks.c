@@ -21,12 +21,12 @@ static lr_status write_card(char card[CARD_BYTES], lr_model *model, const lr_enc
         "--soft-tokens: %d\n--context: %llu\n--segment: %lld\n--hop: %lld\n--dim: %zu\n--start: %lld\n"
         "--end: %lld\n--no-video: %d\n--no-audio: %d\n--no-stamps: %d\n--audio-track: %d\n--chunk: %llu\n"
         "--save tokens: %d\n--save stages: %d\n--force: %d\n"
-        "--decode: %d\n--no-resume: %d\n--checkpoint-layers: %d\n--schedule: %s\n",
+        "--decode: %d\n--no-resume: %d\n--checkpoint-layers: %d\n--schedule: %s\nway to stop: %d\n",
         LR_VERSION, __VERSION__, k->isa, k->gemm, hash, (long long)o->fps.num, (long long)o->fps.den,
         o->soft_tokens, (unsigned long long)o->context, (long long)o->segment, (long long)o->hop, o->dim,
         (long long)o->start, (long long)o->end, !o->video, !o->audio, !o->stamps, o->audio_track,
         (unsigned long long)o->chunk, o->save_tokens, o->save_stages, o->force,
-        o->decode, !o->keep_unfinished, o->keep_layers, lr_schedule_name(o->schedule));
+        o->decode, !o->keep_unfinished, o->keep_layers, lr_schedule_name(o->schedule), o->stop != NULL);
     return n > 0 && n < CARD_BYTES ? LR_OK : lr_fail(err, LR_E_INTERNAL, "a list of options is too long");
 }
 

@@ -1,5 +1,6 @@
 /* The hidden state after a layer, put away chunk by chunk, and taken up again by all ranks together.
  *
+ * A run that is asked to stop brings the layer at hand to its end and puts that away.
  * Two layers are kept: when a rank is through a layer in which each token sees all, the others have passed the
  * one kept before it, but perhaps not yet put away the one at hand. */
 #include <string.h>
@@ -139,7 +140,49 @@ static lr_status save(void *arg, size_t layer, const float *h, lr_error *err) {
     return LR_OK;
 }
 
+/* ------------------------------------------------------------------ stopping */
+
+/* Would the layer come to its end in time? */
+static void within(void *arg, double share) {
+    lr_layer_keeper *k = arg;
+    if (atomic_load(&k->stop->asked) == 0) return;
+    if (!k->saw_stop) clock_gettime(CLOCK_MONOTONIC, &k->stop_seen);
+    k->saw_stop = true;
+    double left = k->stop->grace - lr_seconds_since(&k->stop_seen);
+    double needed = share > 0 ? lr_seconds_since(&k->layer_begin) * (1 - share) / share : 0;
+    if (needed > left) atomic_store(k->stop->cancel, 1);
+}
+
+/* Collective, since only one rank may have been asked. All put the layer away before anyone ends. */
+static lr_status after(void *arg, size_t layer, const float *h, lr_error *err) {
+    lr_status st = LR_OK;
+    lr_layer_keeper *k = arg;
+    unsigned char asked = atomic_load(&k->stop->asked) != 0, *all = NULL;
+    LR_TRY(LR_NEW(&all, (size_t)k->comm->size, "who is to stop", err));
+    LR_TRY(lr_comm_all_gather(k->comm, &asked, 1, all, err));
+    for (int r = 0; r < k->comm->size; r++) asked |= all[r];
+    clock_gettime(CLOCK_MONOTONIC, &k->layer_begin);
+    if (!asked) goto done;
+    if (k->kept[1] != layer) LR_TRY(save(k, layer, h, err));
+    LR_TRY(lr_comm_barrier(k->comm, err));
+    LR_FAIL(LR_E_INTERRUPTED, "interrupted");
+done:
+    lr_free(all);
+    return st;
+}
+
+lr_stop *lr_layer_stop(const lr_job *job) {
+    return job->stored.wanted ? job->options->stop : NULL;
+}
+
 lr_backbone_state lr_layer_keeper_state(lr_layer_keeper *k, size_t first_layer) {
-    bool keep = k->job->options->keep_layers && k->job->stored.wanted;
-    return (lr_backbone_state){.first_layer = first_layer, .load = load, .save = keep ? save : NULL, .arg = k};
+    const lr_encode_options *o = k->job->options;
+    k->stop = lr_layer_stop(k->job);
+    clock_gettime(CLOCK_MONOTONIC, &k->layer_begin);
+    return (lr_backbone_state){.first_layer = first_layer,
+                               .load = load,
+                               .save = o->keep_layers && k->job->stored.wanted ? save : NULL,
+                               .after = k->stop ? after : NULL,
+                               .within = k->stop ? within : NULL,
+                               .arg = k};
 }

@@ -194,6 +194,70 @@ static void test_nothing_before_the_stage_that_was_stopped_is_done_again(void **
     case_holds_only(here.out, only_set);
 }
 
+typedef struct asker {
+    lr_cancel cancel;
+    lr_stop stop;
+} asker;
+
+static void ask_in_backbone(void *arg, const lr_progress *progress)
+{
+    asker *a = arg;
+    if (progress->stage == LR_STAGE_BACKBONE) lr_stop_ask(&a->stop);
+}
+
+/* A run that is asked to stop as soon as it is in the backbone. */
+static void ask_to_stop(double grace, const lr_encode_options *plain)
+{
+    lr_error err = {0};
+    lr_encode_result result;
+    asker a = {.stop = {.grace = grace}};
+    lr_encode_options o = *plain;
+    atomic_init(&a.cancel, 0);
+    a.stop.cancel = o.cancel = &a.cancel;
+    o.stop = &a.stop;
+    o.progress = ask_in_backbone;
+    o.progress_arg = &a;
+    assert_int_equal(lr_encode_recording(here.model, here.clip, here.set, &o, &result, &err), LR_E_INTERRUPTED);
+    assert_int_equal(atomic_load(&a.cancel), 1);
+}
+
+static void test_a_run_asked_to_stop_in_the_backbone_keeps_the_layer_at_hand(void **state)
+{
+    (void)state;
+    const int ranks[] = {1, 3, 8}, then[] = {2, 4, 1};
+    char *whole = undisturbed(0, NULL);
+    for (size_t i = 0; i < COUNT(ranks); i++) {
+        lr_encode_result result;
+        lr_encode_options o = plain_options(0);
+        o.keep_unfinished = true;
+        (void)new_out(NULL);
+        o.ranks = ranks[i];
+        ask_to_stop(1e6, &o);
+        ask_to_stop(1e6, &o); /* and one layer more */
+        o.ranks = then[i];
+        case_encode(here.model, here.clip, here.set, &o, &result);
+        case_same_set(whole, here.set, "a run that was asked to stop twice");
+        assert_true(result.reused.layers >= 2);
+        lr_encode_result_free(&result);
+        case_holds_only(here.out, only_set);
+        (void)remove_out(NULL);
+    }
+    free(whole);
+}
+
+static void test_a_layer_that_would_take_too_long_is_given_up(void **state)
+{
+    (void)state;
+    lr_encode_result result;
+    lr_encode_options o = plain_options(0);
+    o.keep_unfinished = true;
+    ask_to_stop(0, &o);
+    case_encode(here.model, here.clip, here.set, &o, &result);
+    assert_int_equal(result.reused.frames, result.frames);
+    assert_int_equal(result.reused.layers, 0);
+    lr_encode_result_free(&result);
+}
+
 static void test_other_work_is_not_taken_over(void **state)
 {
     (void)state;
@@ -223,6 +287,8 @@ int main(void)
         cmocka_unit_test(test_a_run_stopped_at_any_moment_is_continued),
         cmocka_unit_test_setup_teardown(test_nothing_before_the_stage_that_was_stopped_is_done_again, new_out,
                                         remove_out),
+        cmocka_unit_test(test_a_run_asked_to_stop_in_the_backbone_keeps_the_layer_at_hand),
+        cmocka_unit_test_setup_teardown(test_a_layer_that_would_take_too_long_is_given_up, new_out, remove_out),
         cmocka_unit_test_setup_teardown(test_other_work_is_not_taken_over, new_out, remove_out),
         cmocka_unit_test_setup_teardown(test_without_being_asked_nothing_is_kept, new_out, remove_out),
     };

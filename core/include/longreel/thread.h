@@ -41,6 +41,18 @@ typedef atomic_int lr_cancel;
 #endif
 lr_status lr_cancel_check(lr_cancel *cancel, lr_error *err);
 
+/* Stopping where the work at hand would be lost: who does such work holds the stop, and puts the work away when it is
+ * asked for, within `grace` seconds. Nobody holds it: cancelled at once. */
+typedef struct lr_stop {
+    lr_cancel *cancel;
+    double grace;
+    lr_cancel asked, holders;
+} lr_stop;
+void lr_stop_ask(lr_stop *stop); /* may be called in a signal handler */
+/* NULL: nothing. After the last let_go a stop that was asked for cancels. */
+void lr_stop_hold(lr_stop *stop);
+void lr_stop_let_go(lr_stop *stop);
+
 #ifdef __cplusplus
 }
 #endif

@@ -172,6 +172,10 @@ typedef struct lr_backbone_state {
     lr_status (*load)(void *arg, size_t layer, float *h, lr_error *err);
     /* After each layer in which all tokens see each other, and after the last one. NULL: not called. */
     lr_status (*save)(void *arg, size_t layer, const float *h, lr_error *err);
+    /* After each layer (and save); a failure ends the pass. NULL: not called. */
+    lr_status (*after)(void *arg, size_t layer, const float *h, lr_error *err);
+    /* Now and then within a layer, by the calling thread: which share of its attention is done; 0: not known. */
+    void (*within)(void *arg, double share);
     void *arg;
 } lr_backbone_state;
 

@@ -62,6 +62,8 @@ typedef struct lr_encode_options {
     lr_progress_callback progress; /* one call at a time, from any thread */
     void *progress_arg;
     lr_cancel *cancel;
+    lr_stop *stop;          /* of the same cancel; NULL, or with keep_unfinished: asked for in the backbone, the layer
+                               at hand is brought to its end and its state put away, if that comes within its grace */
 } lr_encode_options;
 
 lr_encode_options lr_encode_defaults(void);
