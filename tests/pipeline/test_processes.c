@@ -246,6 +246,42 @@ static void test_sound_that_cannot_be_kept_for_the_others_fails_on_all(void **st
     free(kept);
 }
 
+static void ask_in_backbone(void *arg, const lr_progress *progress)
+{
+    if (progress->stage == LR_STAGE_BACKBONE) lr_stop_ask(arg);
+}
+
+static void test_a_stop_that_one_rank_is_asked_for_has_all_keep_the_layer(void **state)
+{
+    (void)state;
+    lr_cancel cancels[3];
+    lr_stop stops[3];
+    lr_encode_result result;
+    char *directory = lrt_temp_dir(), *set = lrt_path(directory, "set");
+    job_plan plan = plan_of(set, 3);
+    for (int r = 0; r < 3; r++) {
+        atomic_init(&cancels[r], 0);
+        stops[r] = (lr_stop){.cancel = &cancels[r], .grace = 1e6};
+        plan.ranks[r].options.keep_unfinished = true;
+        plan.ranks[r].options.cancel = &cancels[r];
+        plan.ranks[r].options.stop = &stops[r];
+    }
+    plan.ranks[0].options.progress = ask_in_backbone;
+    plan.ranks[0].options.progress_arg = &stops[0];
+    expect(&plan, 3, LR_E_INTERRUPTED, "interrupted");
+    assert_int_equal(atomic_load(&stops[1].asked), 0);
+    lr_encode_options options = options_of();
+    options.keep_unfinished = true;
+    options.ranks = 2;
+    case_encode(here.model, here.talk, set, &options, &result);
+    assert_true(result.reused.layers > 0);
+    case_same_set(here.local, set, "what was stopped by one of three processes");
+    lr_encode_result_free(&result);
+    free_plan(&plan);
+    free(set);
+    lrt_remove_temp_dir(directory);
+}
+
 static void test_the_directory_for_the_set_matters_to_rank_0_only(void **state)
 {
     (void)state;
@@ -268,6 +304,7 @@ int main(void)
             test_a_failure_of_one_rank_is_told_by_all_and_leaves_the_ranks_for_the_next_recording),
         cmocka_unit_test(test_a_recording_that_rank_0_cannot_open_fails_on_all),
         cmocka_unit_test(test_sound_that_cannot_be_kept_for_the_others_fails_on_all),
+        cmocka_unit_test(test_a_stop_that_one_rank_is_asked_for_has_all_keep_the_layer),
         cmocka_unit_test(test_the_directory_for_the_set_matters_to_rank_0_only),
     };
     return cmocka_run_group_tests_name("pipeline/processes", tests, set_up, tear_down);
