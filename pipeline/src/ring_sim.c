@@ -24,12 +24,12 @@ typedef struct event {
 } event;
 
 typedef struct parcel {
-    uint32_t chunk;
+    uint32_t chunk, order; /* of sending */
     int16_t to;
 } parcel;
 
 typedef struct sim_link { /* of a rank, on one level */
-    parcel *queue;        /* to go out */
+    parcel *queue;        /* to go out, their receives posted; in order */
     size_t first, end, capacity;
     bool busy_out, busy_in;
 } sim_link;
@@ -67,6 +67,7 @@ typedef struct sim {
      * who is next after the rank among those of the same giver, -1: none. */
     int16_t *source, *child, *sibling;
     uint8_t *state;          /* [n_ranks, n]: of a receive */
+    uint32_t *order, n_sends; /* [n_ranks, n]: of a send to the rank whose receive is not posted; 0: none */
     uint32_t *blocked, look; /* [n_ranks]: the look in which an earlier chunk was found to go there first */
     size_t ahead;
     event *heap;
@@ -130,8 +131,7 @@ static double message_bytes(const sim *s, uint64_t chunk) {
 /* The first parcel whose receiver waits for it, on a free link into it. */
 static bool find_parcel(sim *s, sim_link *out, int level, size_t *place) {
     for (size_t i = out->first; i < out->end; i++) {
-        const sim_rank *to = &s->ranks[out->queue[i].to];
-        if (out->queue[i].chunk >= to->posted_end || to->links[level].busy_in) continue;
+        if (s->ranks[out->queue[i].to].links[level].busy_in) continue;
         *place = i;
         return true;
     }
@@ -160,15 +160,28 @@ static void try_link(sim *s, int rank, int level) {
     }
 }
 
-static void send(sim *s, int rank, uint64_t chunk, int to) {
-    int level = level_of(s, rank, to);
+/* To the parcels that may go, at its place in the order of sending. */
+static void queue_parcel(sim *s, int rank, int level, parcel p) {
     sim_link *out = &s->ranks[rank].links[level];
     if (s->status != LR_OK) return;
     s->status = LR_GROW(&out->queue, &out->capacity, out->end + 1, "parcels", s->err);
     if (s->status != LR_OK) return;
-    out->queue[out->end++] = (parcel){(uint32_t)chunk, (int16_t)to};
-    s->ranks[rank].n_under_way++;
+    size_t at = out->end++;
+    for (; at > out->first && out->queue[at - 1].order > p.order; at--) out->queue[at] = out->queue[at - 1];
+    out->queue[at] = p;
     try_link(s, rank, level);
+}
+
+static void send(sim *s, int rank, uint64_t chunk, int to) {
+    parcel p = {.chunk = (uint32_t)chunk, .order = ++s->n_sends, .to = (int16_t)to};
+    s->ranks[rank].n_under_way++;
+    if (chunk < s->ranks[to].posted_end) queue_parcel(s, rank, level_of(s, rank, to), p);
+    else s->order[pair(s, to, chunk)] = p.order;
+}
+
+static void receive(sim *s, int rank, uint64_t chunk, int from) {
+    parcel p = {.chunk = (uint32_t)chunk, .order = s->order[pair(s, rank, chunk)], .to = (int16_t)rank};
+    if (p.order > 0) queue_parcel(s, from, level_of(s, from, rank), p);
 }
 
 static int send_to_all(sim *s, int rank, uint64_t chunk) {
@@ -199,7 +212,7 @@ static bool post_ahead(sim *s, int rank) {
             r->slots[r->n_posted++ % s->ahead].chunk = chunk;
         }
         r->posted_end++;
-        if (from >= 0) try_link(s, from, level_of(s, from, rank));
+        if (from >= 0) receive(s, rank, chunk, from);
     }
     return true;
 }
@@ -348,6 +361,7 @@ static lr_status begin(sim *s, lr_error *err) {
     LR_TRY(LR_NEW(&s->child, pairs, "routes", err));
     LR_TRY(LR_NEW(&s->sibling, pairs, "routes", err));
     LR_TRY(LR_NEW(&s->state, pairs, "arrivals", err));
+    LR_TRY(LR_NEW(&s->order, pairs, "sends", err));
     LR_TRY(LR_NEW(&s->blocked, ranks, "ranks", err));
     memset(s->child, 0xff, pairs * sizeof *s->child);
     for (int r = l->n_ranks - 1; r >= 0; r--) {
@@ -384,6 +398,7 @@ static void finish(sim *s) {
     }
     lr_free(s->heap);
     lr_free(s->blocked);
+    lr_free(s->order);
     lr_free(s->state);
     lr_free(s->sibling);
     lr_free(s->child);
