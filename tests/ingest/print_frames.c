@@ -43,6 +43,8 @@ int main(int count, char **arguments)
     options.fps = (lr_rational){atoll(arguments[2]), atoll(arguments[3])};
     options.threads = atoi(arguments[4]);
     options.audio = false;
+    /* Rows are small. */
+    (void)setvbuf(stdout, NULL, _IOFBF, 1 << 20);
     if (lr_recording_open(&recording, arguments[1], &options, &err) != LR_OK) return fail(err.text);
     int code = print_frames(recording, &err);
     lr_recording_close(recording);
