@@ -57,7 +57,7 @@ class Maker:
         moves = any("motion" in g for g in scene["groups"])
         if not moves:
             return [look.frame(0.5)] * count
-        pace = rng.uniform(0.12, 0.5)  # of the way, from one frame to the next
+        pace = rng.uniform(0.08, 0.45)  # of the way, from one frame to the next
         begin = rng.uniform(0, max(0.0, 1 - pace * (count - 1)))
         return [look.frame(min(1.0, begin + pace * i)) for i in range(count)]
 
@@ -72,7 +72,10 @@ class Maker:
         second = start
         for index, scene in enumerate(scenes):
             moves = any("motion" in g for g in scene["groups"])
-            seconds = rng.choice([2, 2, 3]) if moves or (scene["sound"] and has_audio and rng.random() < 0.6) else rng.choice([1, 1, 2, 3])
+            longer = moves or (scene["sound"] and has_audio and rng.random() < 0.6)
+            seconds = rng.choice([2, 2, 3] if longer else [1, 1, 2, 3])
+            if rng.random() < 0.08:
+                seconds = rng.choice([4, 6])
             if moves and has_video:
                 seconds *= step
             n_frames = -(-seconds // step)

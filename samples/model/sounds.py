@@ -80,7 +80,7 @@ def speech_bank(path, renderings=SPOKEN, seed=5):
 def _voice(rng, name, n, bank):
     """The word once or again and again, as room allows."""
     out = np.zeros(n)
-    gap = rng.uniform(0.15, 1.2)
+    gap = rng.choice([rng.uniform(0.15, 1.2), rng.uniform(1, 4)])
     take = rng.choice(bank[name]).astype(np.float64) / 32768
     if rng.random() < 0.6:  # another pitch and speed
         take = _resample(take, RATE * rng.uniform(0.88, 1.14))

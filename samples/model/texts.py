@@ -14,52 +14,56 @@ NAMES = {"circle": ["circle", "circle", "disc"], "diamond": ["diamond", "diamond
          "fire truck": ["fire truck", "fire truck", "fire engine"], "light bulb": ["light bulb", "light bulb", "lamp"],
          "guitar": ["guitar", "guitar", "acoustic guitar"], "basketball": ["basketball", "basketball", "ball"]}
 MOTIONS = {
-    "right": ["moving right", "moving to the right", "moving from left to right", "going right", "drifting to the right"],
-    "left": ["moving left", "moving to the left", "moving from right to left", "going left", "drifting to the left"],
-    "up": ["moving up", "going up", "rising", "moving upwards", "floating upwards"],
-    "down": ["moving down", "going down", "falling", "moving downwards", "sinking"],
-    "growing": ["growing", "getting bigger", "getting larger", "that grows", "expanding"],
-    "shrinking": ["shrinking", "getting smaller", "that shrinks", "that becomes smaller"],
+    **{h: [f"moving {h}", f"moving to the {h}", f"moving from {o} to {h}", f"going {h}", f"going to the {h}", f"drifting to the {h}",
+           f"that moves {h}", f"that moves to the {h}", f"sliding {h}", f"which travels from {o} to {h}"]
+       for h, o in (("right", "left"), ("left", "right"))},
+    "up": ["moving up", "going up", "rising", "moving upwards", "floating upwards", "that moves up", "that rises", "climbing"],
+    "down": ["moving down", "going down", "falling", "moving downwards", "sinking", "that moves down", "that falls", "dropping"],
+    "growing": ["growing", "getting bigger", "getting larger", "that grows", "expanding", "that gets bigger", "growing larger"],
+    "shrinking": ["shrinking", "getting smaller", "that shrinks", "that becomes smaller", "that gets smaller", "shrinking away"],
 }
 POSITIONS = {
-    "centre": ["in the centre", "in the middle", "at the centre", "in the center"],
-    **{f"{v} {h}": [f"at the {v} {h}", f"in the {v} {h}", f"in the {v} {h} corner", f"{v} {h}"]
-       for v in ("top", "bottom") for h in ("left", "right")},
+    "centre": ["in the centre", "in the middle", "at the centre", "in the center", "in the middle of the picture", "centred"],
+    **{f"{v} {h}": [f"at the {v} {h}", f"in the {v} {h}", f"in the {v} {h} corner", f"{v} {h}", f"at {v} {h}", f"on the {v} {h}",
+                    f"in the {w} {h}", f"in the {w} {h} corner"]
+       for v, w in (("top", "upper"), ("bottom", "lower")) for h in ("left", "right")},
 }
 TEXTURES = {"checkerboard": ["checkerboard", "chessboard pattern", "checkered pattern", "checks"],
             "polka dots": ["polka dots", "dots"], "grid": ["grid", "grid of lines"], "waves": ["waves", "wavy lines"],
             "zigzag": ["zigzag", "zigzag lines", "zigzag pattern"], "bricks": ["bricks", "brick wall", "brick pattern"],
             "concentric circles": ["concentric circles", "concentric rings"]}
 SOUNDS = {
-    ("tone", "low"): ["a low tone", "a low hum", "a deep tone", "a low note", "a low pitched beep"],
-    ("tone", "middle"): ["a middle tone", "a tone of middle pitch", "a medium tone", "a mid pitched beep"],
-    ("tone", "high"): ["a high tone", "a high beep", "a high pitched tone", "a high note"],
-    ("chord", "major"): ["a major chord", "a chord in major", "a bright major chord"],
-    ("chord", "minor"): ["a minor chord", "a chord in minor", "a sad minor chord"],
-    ("sweep", "rising"): ["a rising sweep", "a rising tone", "a tone going up", "a sound that rises in pitch"],
-    ("sweep", "falling"): ["a falling sweep", "a falling tone", "a tone going down", "a sound that falls in pitch"],
-    ("sweep", "up and down"): ["a sweep up and down", "a siren", "a tone going up and down", "an up and down sweep"],
-    ("noise", "white"): ["white noise", "hissing", "white noise hiss"],
-    ("noise", "pink"): ["pink noise", "soft pink noise"],
-    ("noise", "brown"): ["brown noise", "a deep rumble", "brown noise rumble"],
-    ("clicks", "slow"): ["slow clicks", "slow clicking", "slow ticking"],
-    ("clicks", "fast"): ["fast clicks", "fast clicking", "rapid ticking", "quick clicks"],
-    ("clicks", "irregular"): ["irregular clicks", "irregular clicking", "clicks at random times"],
-    ("bell", "low"): ["a low bell", "a deep bell", "a big bell ringing"],
-    ("bell", "high"): ["a high bell", "a small bell ringing", "a high pitched bell"],
+    ("tone", "low"): ["a low tone", "a low tone", "a low hum", "a deep tone", "a low note", "a low pitched beep", "a low-pitched tone", "a bass tone", "a low beep"],
+    ("tone", "middle"): ["a middle tone", "a middle tone", "a tone of middle pitch", "a medium tone", "a mid pitched beep", "a middle-pitched tone", "a middle note"],
+    ("tone", "high"): ["a high tone", "a high tone", "a high beep", "a high pitched tone", "a high-pitched tone", "a high note", "a shrill tone"],
+    ("chord", "major"): ["a major chord", "a major chord", "a chord in major", "a bright major chord", "a happy major chord", "a major triad"],
+    ("chord", "minor"): ["a minor chord", "a minor chord", "a chord in minor", "a sad minor chord", "a dark minor chord", "a minor triad"],
+    ("sweep", "rising"): ["a rising sweep", "a rising tone", "a tone going up", "a sound that rises in pitch", "a tone that rises", "a rising whistle"],
+    ("sweep", "falling"): ["a falling sweep", "a falling tone", "a tone going down", "a sound that falls in pitch", "a tone that falls", "a falling whistle"],
+    ("sweep", "up and down"): ["a sweep up and down", "a siren", "a tone going up and down", "an up and down sweep", "a tone that rises and falls", "a sweep that goes up and down"],
+    ("noise", "white"): ["white noise", "white noise", "hissing", "white noise hiss", "static", "a hiss"],
+    ("noise", "pink"): ["pink noise", "pink noise", "soft pink noise", "the hiss of pink noise"],
+    ("noise", "brown"): ["brown noise", "brown noise", "a deep rumble", "brown noise rumble", "rumbling", "the rumble of brown noise"],
+    ("clicks", "slow"): ["slow clicks", "slow clicks", "slow clicking", "slow ticking", "something clicking slowly", "a slow metronome"],
+    ("clicks", "fast"): ["fast clicks", "fast clicks", "fast clicking", "rapid ticking", "quick clicks", "something clicking fast", "rapid clicks"],
+    ("clicks", "irregular"): ["irregular clicks", "irregular clicks", "irregular clicking", "clicks at random times", "random clicks", "uneven clicking"],
+    ("bell", "low"): ["a low bell", "a low bell", "a deep bell", "a big bell ringing", "a low bell ringing", "a low-pitched bell", "a church bell"],
+    ("bell", "high"): ["a high bell", "a high bell", "a small bell ringing", "a high pitched bell", "a high-pitched bell", "a high bell ringing"],
 }
-VOICES = ["a voice says {}", "someone says {}", "a voice saying {}", "the spoken word {}", "a person says {}",
+VOICES = ["a voice says {}", "a voice says {}", "someone says {}", "a voice saying {}", "the spoken word {}", "a person says {}",
           "somebody speaking the word {}", "the word {} is spoken", "a speaker says {}", "the sound of someone saying {}",
-          "they say {}", "a voice: {}"]
+          "they say {}", "a voice: {}", "the voice says the word {}", "{} spoken by a voice", "spoken {}", "speech: {}",
+          "someone speaking: {}", "a voice that says {}", "the word {} spoken aloud"]
 WRITTEN = ["the word {}", "the word {}", "the written word {}", "text that says {}", "the text {}", "text reading {}",
-           "letters that spell {}", "a sign with the word {}"]
-FIGURES = ["the digit {}", "the number {}", "the figure {}", "a {}", "the numeral {}"]
+           "letters that spell {}", "a sign with the word {}", "the word {} written", "{} written on the screen", "a caption that reads {}",
+           "writing that says {}", "a title with the word {}", "the letters {}"]
+FIGURES = ["the digit {}", "the number {}", "the figure {}", "a {}", "the numeral {}", "a number {}", "the written digit {}", "a digit {}"]
 WRAPPED = ["{}", "{}", "{}", "{}", "{}", "a picture of {}", "an image of {}", "a video of {}", "there is {}", "show me {}",
            "a scene with {}", "where do we see {}", "when is there {}", "find {}", "a frame with {}", "{} on the screen",
-           "{} is shown", "{} can be seen"]
+           "{} is shown", "{} can be seen", "a drawing of {}", "a photo of {}", "we see {}", "it shows {}", "{} appears", "{} in view"]
 HEARD = ["{}", "{}", "{}", "{}", "the sound of {}", "a recording of {}", "there is {}", "one hears {}", "{} can be heard",
-         "where do we hear {}", "find {}", "audio of {}", "listen to {}"]
-JOINED = ["{} while {} is heard", "{} with {}", "{} and {}", "{} together with {}", "{}, {}", "{} and the sound of {}"]
+         "where do we hear {}", "find {}", "audio of {}", "listen to {}", "{} is heard", "we hear {}", "it sounds like {}"]
+JOINED = ["{} while {} is heard", "{} with {}", "{} and {}", "{} together with {}", "{}, {}", "{} and the sound of {}", "{} while one hears {}", "{} accompanied by {}", "{} as {} sounds"]
 
 
 def plural(noun):
@@ -112,11 +116,15 @@ def _figure(rng, g, said, detail):
     many = g["count"] > 1
     if _keep(rng, said, "size", g, detail):
         words.append(rng.choice(SIZES[g["size"]]))
+    after = ""
     if _keep(rng, said, "colour", g, 0.5 + 0.5 * detail):
-        words.append(g["colour"])
+        if rng.random() < 0.15:
+            after = rng.choice([" in {}", " that is {}" if not many else " that are {}", " coloured {}"]).format(g["colour"])
+        else:
+            words.append(g["colour"])
     noun = rng.choice(NAMES.get(g["name"], [g["name"]]))
     words.append(plural(noun) if many else noun)
-    text = " ".join(words)
+    text = " ".join(words) + after
     if many and rng.random() < 0.3 + 0.6 * detail:
         said["count"] = g["count"]
         return rng.choice(NUMBERS[g["count"]]) + " " + text
