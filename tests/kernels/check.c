@@ -13,11 +13,12 @@ size_t check_tables(const lr_kernels *out[CHECK_MOST_TABLES])
 {
     size_t n = 0;
     for (int isa = LR_ISA_SCALAR; isa <= LR_ISA_LAST; isa++) {
+        const lr_kernels *kernels;
         lr_error err = {0};
-        lr_status st = lr_kernels_get((lr_isa)isa, LR_GEMM_PACKED, &out[n], &err);
+        lr_status st = lr_kernels_get((lr_isa)isa, LR_GEMM_PACKED, &kernels, &err);
         if (st == LR_E_UNSUPPORTED) continue; /* not this processor's */
         lrt_assert_ok(st, &err);
-        n++;
+        out[n++] = kernels;
     }
     assert_true(n >= 1);
     return n;
