@@ -13,6 +13,7 @@ ranks() {
 for i in 1 2 3 4 5; do clip "$i.mp4" $((2 * i)); done
 head -c 3000 5.mp4 >broken.mp4
 printf '3.mp4\n1.mp4\nbroken.mp4\n5.mp4\n2.mp4\n4.mp4\nmissing.mp4\n5.mp4\n' >list.txt
+printf '3.mp4\n3.mp4\n3.mp4\n3.mp4\n' >even.txt
 check 1 "one local rank" "$LONGREEL" encode @list.txt "${regular[@]}" -o local --json
 cp "$out" local.json
 
@@ -36,10 +37,10 @@ for mpi in openmpi mpich; do
         fail "$mpi: not the longest first: $(jq -r 'select(.status == "begun") | .path' "$mpi-5-2/journal.jsonl" | tr '\n' ' ')"
     check 1 "the same again" ranks $mpi 3 encode @list.txt "${regular[@]}" -o "$mpi-5-2" --groups 3 --json
     json '[.recordings[].status] | map(select(. == "skipped")) | length == 6'
-    # Unless told, as many groups as are fastest: short recordings one rank each, a long one all.
-    check 1 "as many groups as are good, $mpi" ranks $mpi 4 encode @list.txt "${regular[@]}" -o "$mpi-auto" --json
-    json '.summary.groups > 1 and .summary.saved == 6'
-    for set in 1.mp4 2.mp4 3.mp4 4.mp4 5.mp4 5.mp4~2; do same_set "local/$set" "$mpi-auto/$set"; done
+    # Unless told, as many groups as are fastest: of recordings of one length each rank has its own, a single one has all.
+    check 0 "as many groups as are good, $mpi" ranks $mpi 4 encode @even.txt "${regular[@]}" -o "$mpi-auto" --json
+    json '.summary.groups == 4 and .summary.saved == 4'
+    for set in 3.mp4 3.mp4~2 3.mp4~3 3.mp4~4; do same_set local/3.mp4 "$mpi-auto/$set"; done
     check 0 "one recording, $mpi" ranks $mpi 4 encode 5.mp4 "${regular[@]}" -o "$mpi-one" --json
     json '.summary.groups == 1 and .recordings[0].ranks == 4'
 done

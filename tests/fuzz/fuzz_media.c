@@ -33,7 +33,8 @@ lr_ingest_options fz_ingest_options(const uint8_t **data, size_t *size)
 static void check_video(const lr_recording *recording, const lr_timeline *t)
 {
     const lr_video_info *v = &t->video;
-    FZ_CHECK(v->n_frames >= 1 && v->n_frames <= INT32_MAX);
+    /* A part that begins behind the last picture has none. */
+    FZ_CHECK(v->n_frames >= 0 && v->n_frames <= INT32_MAX);
     FZ_CHECK(v->width > 0 && v->height > 0 && v->display_width > 0 && v->display_height > 0);
     FZ_CHECK(v->sar.num > 0 && v->sar.den > 0);
     FZ_CHECK(v->rotation == 0 || v->rotation == 90 || v->rotation == 180 || v->rotation == 270);
