@@ -37,6 +37,9 @@ for mpi in openmpi mpich; do
         fail "$mpi: not the longest first: $(jq -r 'select(.status == "begun") | .path' "$mpi-5-2/journal.jsonl" | tr '\n' ' ')"
     check 1 "the same again" ranks $mpi 3 encode @list.txt "${regular[@]}" -o "$mpi-5-2" --groups 3 --json
     json '[.recordings[].status] | map(select(. == "skipped")) | length == 6'
+    check 1 "a mixed list, $mpi" ranks $mpi 4 encode @list.txt "${regular[@]}" -o "$mpi-mixed" --json
+    json '.summary.groups >= 1 and .summary.saved == 6'
+    for set in 1.mp4 2.mp4 3.mp4 4.mp4 5.mp4 5.mp4~2; do same_set "local/$set" "$mpi-mixed/$set"; done
     # Unless told, as many groups as are fastest: of recordings of one length each rank has its own, a single one has all.
     check 0 "as many groups as are good, $mpi" ranks $mpi 4 encode @even.txt "${regular[@]}" -o "$mpi-auto" --json
     json '.summary.groups == 4 and .summary.saved == 4'
@@ -55,7 +58,7 @@ absent wrong
 silent_clip long.mp4 60
 cp long.mp4 long2.mp4
 silent_clip short.mp4 1
-batch=(encode short.mp4 long.mp4 long2.mp4 -m model --fps 10 --threads 1 --progress=json --peer-timeout 4
+batch=(encode short.mp4 long.mp4 long2.mp4 -m model --fps 20 --threads 1 --progress=json --peer-timeout 4
     --groups 2)
 for signal in STOP TERM; do
     rm -rf lost "$err"
