@@ -32,6 +32,9 @@ test_cuda_map|*each_slot*|lr_map|-|0|setp.ge.u64|setp.gt.u64
 test_cuda_map|*rope_turns*|lr_rope|-|3|fma.rn.f32|mov.f32
 test_cuda_map|*angles*|lr_rope_angles|-|0|mul.f64|add.f64
 test_cuda_map|*sums*|lr_sum_rows|-|0|add.f64|sub.f64
+test_cuda_gather|*host*|lr_checksum|-|0|shfl.sync.bfly|shfl.sync.down
+test_cuda_gather|*host*|lr_checksum|-|0|atom.global.add.u64|ld.global.u64
+test_cuda_gather|*number*|lr_gather|-|0|setp.lt.s64|setp.le.s64
 test_cuda_linear|*bound*|lr_gemm|-|0|bar.sync 0|
 test_cuda_linear|*bound*|lr_gemm|-|0|cp.async.wait_group 1|cp.async.wait_group 2
 test_cuda_linear|*|lr_gemm|-|1|xor.b32|or.b32

@@ -89,6 +89,14 @@ static void test_a_barrier_orders_shared_memory(void **state)
            "ld.shared.u32 %r9, [%r8];" STORE, 63, 0);
 }
 
+static void test_atomic_sums_are_in_order_among_themselves(void **state)
+{
+    (void)state;
+    expect("red.global.add.u32 [%rd1], %r1;", 64 * 63 / 2, 0);
+    run("red.global.add.u32 [%rd1], %r1; ld.global.u32 %r9, [%rd1];", NULL, "race: ");
+    run("ld.global.u32 %r9, [%rd1]; red.global.add.u32 [%rd1], %r1;", NULL, "race: ");
+}
+
 static void test_mistakes_are_seen_and_named(void **state)
 {
     (void)state;
@@ -121,6 +129,7 @@ int main(void)
         cmocka_unit_test(test_reals),
         cmocka_unit_test(test_lanes_that_went_different_ways_meet_again),
         cmocka_unit_test(test_a_barrier_orders_shared_memory),
+        cmocka_unit_test(test_atomic_sums_are_in_order_among_themselves),
         cmocka_unit_test(test_mistakes_are_seen_and_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

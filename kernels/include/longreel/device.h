@@ -179,7 +179,29 @@ struct lr_device_ops {
     void (*linear)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at w, lr_device_at bias, size_t rows,
                    size_t n, size_t k);
     void (*attention)(lr_stream *stream, const lr_device_attn *attn);
+
+    /* ---- checks */
+
+    /* Adds lr_device_checksum(bytes at `from`, seed) to the uint64_t at `sum`, which the caller has zeroed; so the
+     * parts of a chunk, each with a seed of its own, make one sum, and a layer's sums are read in one download.
+     * from: a multiple of 8. */
+    void (*checksum)(lr_stream *stream, lr_device_at sum, lr_device_at from, size_t bytes, uint64_t seed);
+
+    /* ---- rows by number; ids: int32_t [rows], on the device */
+
+    /* y[i] = scale * table[ids[i]], of a table of n rows. Where ids[i] is none of them y[i] stays as it is. */
+    void (*gather)(lr_stream *stream, lr_rows y, lr_rows table, lr_device_at ids, size_t rows, size_t n, size_t dim,
+                   float scale);
+    /* y[ids[i]] = x[i], y having n rows; ids that are none of them are passed over. No two may be the same. */
+    void (*scatter)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at ids, size_t rows, size_t n, size_t dim);
 };
+
+/* The checksum of a chunk that lies on a device, of bytes here: the sum modulo 2^64, over the words w_0, w_1, ... of
+ * 8 bytes (little-endian, the last one filled up with zeros), of
+ *     mix(w_i + mix(seed) + i * 0x9e3779b97f4a7c15)
+ * where mix is the finalizer of SplitMix64, which is one to one. The terms may be added in any order, by any number
+ * of threads. A change of one word always shows; others do but for one in 2^64. */
+uint64_t lr_device_checksum(const void *bytes, size_t n, uint64_t seed);
 
 /* Opens liblongreel_cuda.so (looked for as lr_plugin_open does) once a process, and a device through it.
  * LR_E_UNSUPPORTED when it is missing or the device cannot be used. */

@@ -11,6 +11,7 @@
 /* Every kernel, with its module and the shared memory it may be launched with. */
 #define LR_CU_KERNELS(K)                                                                           \
     K(norm, norm, 0) K(map, map, 0) K(rope_angles, rope, 0) K(rope, rope, 0) K(sum_rows, sum, 0)   \
+    K(checksum, check, 0) K(gather, gather, 0)                                                     \
     K(gemm, gemm, LR_CU_GEMM_SHARED) LR_CU_ATTENTIONS(LR_CU_AS_KERNEL, K)
 #define LR_CU_AS_KERNEL(K, name, D, KEYS, ROWS, COLUMNS)                                           \
     K(name, attention, LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS))

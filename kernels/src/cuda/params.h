@@ -61,6 +61,21 @@ typedef struct lr_cu_sum {
     uint32_t dim;
 } lr_cu_sum;
 
+typedef struct lr_cu_gather {
+    lr_cu_rows y, x;   /* x: the table, or what is scattered */
+    uint64_t ids;      /* i32 [rows] */
+    uint64_t rows, n;  /* n: rows of what ids number */
+    uint32_t dim, scatter;
+    float scale;
+} lr_cu_gather;
+
+#define LR_CU_CHECK_WORDS (16 * LR_CU_THREADS) /* of a block */
+typedef struct lr_cu_checksum {
+    uint64_t sum;         /* u64 */
+    uint64_t from, bytes; /* from: a multiple of 8 */
+    uint64_t seed;        /* mixed */
+} lr_cu_checksum;
+
 /* Attention; head_dim, rows and addresses of bf16 are multiples of 8 values. One block of threads works a tile of rows of one KV head, row (t, g) being query head g of the
  * group at token t, against the chunks of keys in order. */
 typedef struct lr_cu_chunk { /* in device memory */

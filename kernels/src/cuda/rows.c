@@ -1,5 +1,6 @@
 /* Slots that work on rows: what they launch. */
 #include "device.h"
+#include "mix.h"
 
 /* ------------------------------------------------------------------ norms: a warp for each head of a row */
 
@@ -147,6 +148,41 @@ static void sum_rows(lr_stream *stream, lr_device_at sum, lr_rows x, lr_device_a
     }
 }
 
+/* ------------------------------------------------------------------ checksums, rows by number */
+
+static void checksum(lr_stream *stream, lr_device_at sum, lr_device_at from, size_t bytes, uint64_t seed)
+{
+    if (sum % 8 != 0 || from % 8 != 0) {
+        lr_cu_note(stream, CUDA_ERROR_INVALID_VALUE, "a checksum of what is not aligned to 8 bytes");
+        return;
+    }
+    size_t step = LR_CU_CHECK_WORDS * sizeof(uint64_t);
+    lr_cu_checksum params = {.sum = sum, .from = from, .bytes = bytes, .seed = lr_check_mix(seed)};
+    lr_cu_launch(stream, LR_CU_checksum, (const size_t[]){bytes / step + (bytes % step != 0), 1, 1}, LR_CU_THREADS, 0,
+                 &params);
+}
+
+static void by_number(lr_stream *stream, lr_cu_gather params, lr_rows y, lr_rows x)
+{
+    y.head = x.head = 0;
+    params.y = lr_cu_view(y);
+    params.x = lr_cu_view(x);
+    lr_cu_launch(stream, LR_CU_gather, (const size_t[]){blocks_of(params.rows, params.dim), 1, 1}, LR_CU_THREADS, 0,
+                 &params);
+}
+
+static void gather(lr_stream *stream, lr_rows y, lr_rows table, lr_device_at ids, size_t rows, size_t n, size_t dim,
+                   float scale)
+{
+    by_number(stream, (lr_cu_gather){.ids = ids, .rows = rows, .n = n, .dim = (uint32_t)dim, .scale = scale}, y, table);
+}
+
+static void scatter(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at ids, size_t rows, size_t n, size_t dim)
+{
+    by_number(stream, (lr_cu_gather){.ids = ids, .rows = rows, .n = n, .dim = (uint32_t)dim, .scatter = 1, .scale = 1},
+              y, x);
+}
+
 void lr_cu_fill_rows(lr_device_ops *ops)
 {
     ops->rms_norm = rms_norm;
@@ -166,4 +202,7 @@ void lr_cu_fill_rows(lr_device_ops *ops)
     ops->rope_half = rope_half;
     ops->rope_pairs = rope_pairs;
     ops->sum_rows = sum_rows;
+    ops->checksum = checksum;
+    ops->gather = gather;
+    ops->scatter = scatter;
 }

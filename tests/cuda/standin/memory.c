@@ -10,7 +10,7 @@
 #define TRACE 2 /* bytes that have a note of who touched them */
 
 typedef struct trace {
-    uint64_t launch;
+    uint32_t launch, atomic; /* atomic: the writers, of whom there may be many */
     memory_user writer, reader;
 } trace;
 
@@ -25,7 +25,7 @@ static block *blocks; /* ascending: addresses are never used again */
 static size_t n_blocks, capacity, held;
 static uint64_t next = FIRST;
 static size_t last; /* the block found last */
-static uint64_t launch;
+static uint32_t launch;
 
 bool memory_alloc(size_t bytes, size_t limit, uint64_t *address)
 {
@@ -106,7 +106,7 @@ static void add_reader(memory_user *reader, const memory_user *now)
     *reader = (memory_user){from, thread, now->epoch};
 }
 
-unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, bool write, memory_user *other)
+unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, memory_use use, memory_user *other)
 {
     unsigned char *at = memory_at(address, bytes);
     *other = (memory_user){0};
@@ -116,10 +116,16 @@ unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, bo
     for (size_t i = first; i < past; i++) {
         trace *t = &b->traces[i];
         if (t->launch != launch) *t = (trace){.launch = launch};
-        if (out_of_order(&t->writer, &user)) *other = t->writer;
-        if (write && out_of_order(&t->reader, &user)) *other = t->reader;
-        if (write) t->writer = user;
-        else add_reader(&t->reader, &user);
+        bool together = use == MEMORY_ATOMIC && t->atomic;
+        if (!together && out_of_order(&t->writer, &user)) *other = t->writer;
+        if (use != MEMORY_READ && out_of_order(&t->reader, &user)) *other = t->reader;
+        if (use == MEMORY_READ) {
+            add_reader(&t->reader, &user);
+            continue;
+        }
+        if (together) add_reader(&t->writer, &user);
+        else t->writer = user;
+        t->atomic = use == MEMORY_ATOMIC;
     }
     return at;
 }

@@ -29,8 +29,10 @@ typedef struct memory_user {
 #define MEMORY_ALL UINT32_MAX /* thread: several of the block */
 #define MEMORY_EVERY UINT64_MAX /* block: several */
 
+typedef enum memory_use { MEMORY_READ, MEMORY_WRITE, MEMORY_ATOMIC } memory_use;
+
 /* memory_at for a thread. *other: one that wrote there in this launch, or, when this one writes, that read there,
- * out of order with it. */
-unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, bool write, memory_user *other);
+ * out of order with it. Atomic operations are in order among themselves. */
+unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, memory_use use, memory_user *other);
 
 #endif

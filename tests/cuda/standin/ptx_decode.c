@@ -22,7 +22,7 @@ static const word_value types[] = {
     {"s32", PTX_S32}, {"f32", PTX_F32}, {"f16x2", PTX_F16X2}, {"bf16x2", PTX_BF16X2}, {"b64", PTX_B64},
     {"u64", PTX_U64}, {"s64", PTX_S64}, {"f64", PTX_F64}, {NULL, 0}};
 static const word_value ops[] = {
-    {"abs", PTX_ABS}, {"add", PTX_ADD}, {"and", PTX_AND}, {"bar.sync", PTX_BAR}, {"bar.warp.sync", PTX_BAR_WARP},
+    {"abs", PTX_ABS}, {"add", PTX_ADD}, {"and", PTX_AND}, {"atom.global.add", PTX_ATOM}, {"bar.sync", PTX_BAR}, {"bar.warp.sync", PTX_BAR_WARP},
     {"bfe", PTX_BFE}, {"bfi", PTX_BFI}, {"bra", PTX_BRA}, {"copysign", PTX_COPYSIGN},
     {"cp.async.ca.shared.global", PTX_CP_ASYNC},
     {"cp.async.cg.shared.global", PTX_CP_ASYNC}, {"cp.async.commit_group", PTX_CP_COMMIT},
@@ -31,7 +31,7 @@ static const word_value ops[] = {
     {"ldmatrix.sync.aligned.m8n8", PTX_LDMATRIX}, {"lg2", PTX_LG2}, {"lop3", PTX_LOP3}, {"mad", PTX_MAD},
     {"max", PTX_MAX}, {"min", PTX_MIN}, {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", PTX_MMA},
     {"mov", PTX_MOV}, {"mul", PTX_MUL}, {"neg", PTX_NEG}, {"not", PTX_NOT}, {"or", PTX_OR}, {"prmt", PTX_PRMT},
-    {"rcp", PTX_RCP}, {"rem", PTX_REM}, {"rsqrt", PTX_RSQRT}, {"selp", PTX_SELP}, {"setp", PTX_SETP},
+    {"rcp", PTX_RCP}, {"red.global.add", PTX_RED}, {"rem", PTX_REM}, {"rsqrt", PTX_RSQRT}, {"selp", PTX_SELP}, {"setp", PTX_SETP},
     {"shf", PTX_SHF}, {"shfl.sync", PTX_SHFL}, {"shl", PTX_SHL}, {"shr", PTX_SHR}, {"sqrt", PTX_SQRT},
     {"st", PTX_ST}, {"sub", PTX_SUB}, {"xor", PTX_XOR}, {NULL, 0}};
 static const word_value compares[] = {
@@ -295,7 +295,7 @@ static bool decode_operands(ptx_kernel *kernel, ptx_names *names, char *text, pt
 static bool check_shape(const ptx_ins *ins, char *message, size_t size)
 {
     static const struct { uint8_t op, least, most; } shapes[] = {
-        {PTX_BAR, 1, 1}, {PTX_CP_ASYNC, 3, 4}, {PTX_LDMATRIX, 2, 5}, {PTX_MMA, 14, 14}, {PTX_SHFL, 5, 6},
+        {PTX_BAR, 1, 1}, {PTX_ATOM, 3, 3}, {PTX_RED, 2, 2}, {PTX_CP_ASYNC, 3, 4}, {PTX_LDMATRIX, 2, 5}, {PTX_MMA, 14, 14}, {PTX_SHFL, 5, 6},
         {PTX_FMA, 4, 4}, {PTX_MAD, 4, 4}, {PTX_SELP, 4, 4}, {PTX_SETP, 3, 4}, {PTX_LOP3, 5, 5}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (ins->op == shapes[i].op && (ins->n_operands < shapes[i].least || ins->n_operands > shapes[i].most))

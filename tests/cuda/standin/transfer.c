@@ -21,11 +21,12 @@ static void check_aligned(machine *m, int lane, uint64_t address, size_t bytes)
     if (address % bytes) machine_fault(m, lane, "%zu bytes at %#llx: not aligned", bytes, (unsigned long long)address);
 }
 
-static unsigned char *global_at(machine *m, const warp *w, int lane, uint64_t address, size_t bytes, bool write)
+static unsigned char *global_at(machine *m, const warp *w, int lane, uint64_t address, size_t bytes,
+                                memory_use use)
 {
     memory_user user = {.thread = w->index * PTX_LANES + (uint32_t)lane, .epoch = m->epoch}, other;
     user.block = ((uint64_t)m->block_index[2] * m->grid[1] + m->block_index[1]) * m->grid[0] + m->block_index[0];
-    unsigned char *at = memory_touch(address, bytes, user, write, &other);
+    unsigned char *at = memory_touch(address, bytes, user, use, &other);
     if (!at)
         machine_fault(m, lane, "global memory [%#llx, +%zu) is outside of any allocation",
                       (unsigned long long)address, bytes);
@@ -41,7 +42,7 @@ static const unsigned char *readable(machine *m, const warp *w, int lane, uint8_
     ptx_space where = resolve(space, &address);
     check_aligned(m, lane, address, bytes);
     if (where == PTX_SHARED) return shared_read(m, w, lane, address, bytes);
-    if (where == PTX_GLOBAL) return global_at(m, w, lane, address, bytes, false);
+    if (where == PTX_GLOBAL) return global_at(m, w, lane, address, bytes, MEMORY_READ);
     if (address + bytes > m->kernel->param_bytes) machine_fault(m, lane, "parameters end at %zu", m->kernel->param_bytes);
     return m->params + address;
 }
@@ -70,9 +71,27 @@ static void store(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
         ptx_space where = resolve(ins->space, &address);
         check_aligned(m, lane, address, element * n);
         unsigned char *to = where == PTX_SHARED ? shared_write(m, w, lane, address, element * n)
-                                                : global_at(m, w, lane, address, element * n, true);
+                                                : global_at(m, w, lane, address, element * n, MEMORY_WRITE);
         for (size_t i = 0; i < n; i++)
             memcpy(to + i * element, &machine_source(w, ins, 1 + (int)i)[lane], element);
+    }
+}
+
+/* red.global.add, atom.global.add: whole numbers in global memory. */
+static void add_atomically(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
+{
+    size_t bytes = ptx_type_bytes(ins->type);
+    int first = ins->op == PTX_ATOM; /* its destination stands before the address */
+    if (ins->type != PTX_U32 && ins->type != PTX_U64) machine_fault(m, -1, "not executed for this type");
+    EACH_LANE(lane, mask) {
+        uint64_t address = machine_source(w, ins, first)[lane] + (uint64_t)ins->offset, value = 0;
+        check_aligned(m, lane, address, bytes);
+        unsigned char *at = global_at(m, w, lane, address, bytes, MEMORY_ATOMIC);
+        uint64_t more = machine_source(w, ins, first + 1)[lane];
+        memcpy(&value, at, bytes);
+        more += value;
+        memcpy(at, &more, bytes);
+        if (ins->op == PTX_ATOM && ins->operand[0] >= 0) w->r[ins->operand[0]][lane] = value;
     }
 }
 
@@ -139,7 +158,7 @@ static void begin_copy(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
         if (source > bytes) machine_fault(m, lane, "%u bytes for a copy of %u", source, bytes);
         check_aligned(m, lane, copy.to, bytes);
         check_aligned(m, lane, copy.from, bytes);
-        if (source > 0) (void)global_at(m, w, lane, copy.from, source, false);
+        if (source > 0) (void)global_at(m, w, lane, copy.from, source, MEMORY_READ);
         shared_begin_copy(m, w, lane, copy.to, bytes);
         w->copies = ptx_grow(w->copies, &w->copies_capacity, w->n_copies + 1, sizeof *w->copies);
         w->copies[w->n_copies++] = copy;
@@ -152,7 +171,7 @@ static void end_copy(machine *m, const warp *w, const async_copy *copy)
     unsigned char *to = shared_end_copy(m, w, lane, copy->to, copy->bytes);
     memset(to, 0, copy->bytes);
     if (copy->source_bytes > 0)
-        memcpy(to, global_at(m, w, lane, copy->from, copy->source_bytes, false), copy->source_bytes);
+        memcpy(to, global_at(m, w, lane, copy->from, copy->source_bytes, MEMORY_READ), copy->source_bytes);
 }
 
 /* Ends all copies but those of the last `pending` groups committed. */
@@ -180,6 +199,7 @@ bool machine_transfer(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
     switch (ins->op) {
     case PTX_LD: load(m, w, ins, mask); return true;
     case PTX_ST: store(m, w, ins, mask); return true;
+    case PTX_ATOM: case PTX_RED: add_atomically(m, w, ins, mask); return true;
     case PTX_CVTA: case PTX_CVTA_TO: convert_address(w, ins, mask); return true;
     case PTX_LDMATRIX:
         if (mask != ~UINT32_C(0)) machine_fault(m, -1, "ldmatrix without all lanes of the warp");
