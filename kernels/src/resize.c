@@ -10,14 +10,7 @@
 #define TAP_STEP 4
 #define STRIP 16 /* rows of the result made between two stretches of the horizontal pass */
 
-/* One axis: output i is the weighted sum of inputs lo[i] .. lo[i] + n_taps[i] - 1. */
-typedef struct axis {
-    int in, out;
-    size_t max_taps;      /* a row of weights */
-    int precision;        /* weights are multiples of 2^-precision */
-    int32_t *lo, *n_taps; /* [out] */
-    int16_t *weights;     /* [out, max_taps] */
-} axis;
+typedef lr_resize_axis axis;
 
 struct lr_resize {
     axis x, y;
@@ -155,6 +148,11 @@ void lr_resize_free(lr_resize *plan)
     axis_free(&plan->x);
     axis_free(&plan->y);
     lr_free(plan);
+}
+
+const lr_resize_axis *lr_resize_axis_of(const lr_resize *plan, bool vertical)
+{
+    return vertical ? &plan->y : &plan->x;
 }
 
 static bool both_change(const lr_resize *plan)

@@ -101,3 +101,13 @@ void case_free(case_values *values)
     case_device->ops->release(case_device, values->at);
     free(values->host);
 }
+
+lr_device_at case_put(const void *from, size_t bytes)
+{
+    lr_error err = {0};
+    lr_device_at at;
+    lrt_assert_ok(case_device->ops->alloc(case_device, bytes, "bytes of a test", &at, &err), &err);
+    case_device->ops->upload(case_stream, at, from, bytes);
+    lrt_assert_ok(case_device->ops->wait(case_stream, &err), &err);
+    return at;
+}

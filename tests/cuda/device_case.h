@@ -32,6 +32,9 @@ void case_upload(const case_values *values);
 float *case_download(const case_values *values);
 void case_free(case_values *values);
 
+/* A new block of the device with these bytes; released with the device's release. */
+lr_device_at case_put(const void *from, size_t bytes);
+
 uint16_t case_to_bf16(float value);
 float case_from_bf16(uint16_t value);
 

@@ -7,7 +7,10 @@ for file in "$@"; do
     awk -v file="${file##*/}" '
         # Of kernels that stream rows, with 256 threads, four blocks are to fit; matrices need what there is.
         BEGIN { most["lr_norm"] = most["lr_map"] = most["lr_rope"] = most["lr_rope_angles"] = most["lr_sum_rows"] = 64
-                most["lr_checksum"] = most["lr_gather"] = 64 }
+                most["lr_halves"] = most["lr_checksum"] = most["lr_gather"] = 64
+                most["lr_taps"] = most["lr_depthwise"] = most["lr_rgb"] = most["lr_resize_rows"] = 64
+                most["lr_resize_cols"] = most["lr_patches"] = most["lr_positions"] = most["lr_cells"] = 64
+                most["lr_near"] = most["lr_mel"] = 80 } # three blocks, and of 128 threads six
         function complain(what) { print "FAILED: " what; bad = 1 }
         /Compiling entry function/ { split($0, quoted, "\047"); kernel = quoted[2]; arch = quoted[4]; archs[arch] = 1 }
         /bytes stack frame/ {

@@ -21,16 +21,6 @@ typedef struct problem {
     size_t n_chunks;
 } problem;
 
-static lr_device_at upload(const void *from, size_t bytes)
-{
-    lr_error err = {0};
-    lr_device_at at;
-    lrt_assert_ok(case_device->ops->alloc(case_device, bytes, "numbers of a test", &at, &err), &err);
-    case_device->ops->upload(case_stream, at, from, bytes);
-    lrt_assert_ok(case_device->ops->wait(case_stream, &err), &err);
-    return at;
-}
-
 static void set_mask(problem *p, mask_kind kind)
 {
     for (size_t t = 0; t < p->n_tokens; t++) {
@@ -61,15 +51,15 @@ static problem make_problem(size_t n_tokens, size_t n_kv_heads, size_t group, si
     p.hi = calloc(n_tokens, sizeof *p.hi);
     assert_true(p.lo != NULL && p.hi != NULL);
     set_mask(&p, kind);
-    p.lo_at = upload(p.lo, n_tokens * sizeof *p.lo);
-    p.hi_at = upload(p.hi, n_tokens * sizeof *p.hi);
+    p.lo_at = case_put(p.lo, n_tokens * sizeof *p.lo);
+    p.hi_at = case_put(p.hi, n_tokens * sizeof *p.hi);
     for (size_t key = 0; key < n_keys; key += chunk) {
         assert_true(p.n_chunks < MOST_CHUNKS);
         chunks[p.n_chunks++] = (lr_device_chunk){
             .k = p.k.at + key * p.kv_ld * 2, .v = p.v.at + key * p.kv_ld * 2, .first_key = KEY0 + key,
             .n_keys = n_keys - key < chunk ? n_keys - key : chunk};
     }
-    p.chunks = upload(chunks, p.n_chunks * sizeof *chunks);
+    p.chunks = case_put(chunks, p.n_chunks * sizeof *chunks);
     return p;
 }
 

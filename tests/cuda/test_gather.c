@@ -4,16 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static lr_device_at upload(const void *from, size_t bytes)
-{
-    lr_error err = {0};
-    lr_device_at at;
-    lrt_assert_ok(case_device->ops->alloc(case_device, bytes, "bytes of a test", &at, &err), &err);
-    case_device->ops->upload(case_stream, at, from, bytes);
-    lrt_assert_ok(case_device->ops->wait(case_stream, &err), &err);
-    return at;
-}
-
 /* ------------------------------------------------------------------ checksums */
 
 /* Of the bytes at `from` on the device, in one call and in two that add up. */
@@ -22,7 +12,7 @@ static uint64_t checksum_of(lr_device_at from, size_t bytes, uint64_t seed)
     const lr_device_ops *ops = case_device->ops;
     lr_error err = {0};
     uint64_t sums[2] = {1, 0};
-    lr_device_at at = upload(sums, sizeof sums);
+    lr_device_at at = case_put(sums, sizeof sums);
     ops->fill(case_stream, at, 0, sizeof sums);
     ops->checksum(case_stream, at, from, bytes, seed);
     ops->checksum(case_stream, at + 8, from, bytes, seed);
@@ -44,7 +34,7 @@ static void test_checksums_are_those_of_the_host(void **state)
     assert_non_null(bytes);
     for (size_t i = 0; i < 70000; i++) bytes[i] = (unsigned char)lrt_between(&random, 0, 255);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        lr_device_at at = upload(bytes, sizes[s]);
+        lr_device_at at = case_put(bytes, sizes[s]);
         assert_true(checksum_of(at, sizes[s], s) == lr_device_checksum(bytes, sizes[s], s));
         case_device->ops->release(case_device, at);
     }
@@ -108,7 +98,7 @@ static void check_gather(size_t rows, size_t n, size_t dim, size_t pad, lr_dtype
     assert_non_null(ids);
     for (size_t i = 0; i < rows; i++) ids[i] = (int32_t)lrt_between(random, -1, (int)n);
     ids[0] = (int32_t)n - 1;
-    lr_device_at at = upload(ids, rows * sizeof *ids);
+    lr_device_at at = case_put(ids, rows * sizeof *ids);
     case_device->ops->gather(case_stream, (lr_rows){y.at, ld, 0, to}, (lr_rows){table.at, ld, 0, from}, at, rows, n,
                              dim, scale);
     float *got = case_download(&y);
@@ -140,7 +130,7 @@ static void check_scatter(size_t rows, size_t dim, size_t pad, lr_dtype from, lr
         for (size_t d = 0; d < dim && i != rows / 2; d++)
             want[(size_t)ids[i] * ld + d] = stored(x.host[i * ld + d], to);
     }
-    lr_device_at at = upload(ids, rows * sizeof *ids);
+    lr_device_at at = case_put(ids, rows * sizeof *ids);
     case_device->ops->scatter(case_stream, (lr_rows){y.at, ld, 0, to}, (lr_rows){x.at, ld, 0, from}, at, rows, n, dim);
     float *got = case_download(&y);
     assert_memory_equal(got, want, n * ld * sizeof *got);

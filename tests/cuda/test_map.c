@@ -159,6 +159,39 @@ static void test_each_slot_is_within_its_bound(void **state)
                       (slot + d) % 2 ? LR_BF16 : LR_F32, &random);
 }
 
+/* Each of the 65,536 values: fp32 holds them all. */
+static void test_half_floats_become_what_they_are(void **state)
+{
+    (void)state;
+    enum { rows = 64, dim = 1024, ld = dim + 3 };
+    uint16_t *halves = malloc(rows * ld * sizeof *halves);
+    float *zero = calloc(rows * dim, sizeof *zero), *want = malloc(dim * sizeof *want);
+    assert_true(halves && zero && want);
+    for (size_t i = 0; i < rows * ld; i++) halves[i] = (uint16_t)(i / ld * dim + i % ld);
+    case_values y = case_of(zero, rows * dim, LR_F32), narrow = case_of(zero, rows * dim, LR_BF16);
+    lr_device_at at = case_put(halves, rows * ld * sizeof *halves);
+    lr_rows x = {at, ld, 0, LR_F16};
+    case_device->ops->convert(case_stream, (lr_rows){y.at, dim, 0, LR_F32}, x, rows, dim);
+    case_device->ops->convert(case_stream, (lr_rows){narrow.at, dim - 3, 0, LR_BF16}, x, rows, dim - 3);
+    float *got = case_download(&y), *got_narrow = case_download(&narrow);
+    for (size_t r = 0; r < rows; r++) {
+        case_scalar->f16_to_f32(want, halves + r * ld, dim);
+        for (size_t i = 0; i < dim; i++) {
+            assert_true(isnan(want[i]) ? isnan(got[r * dim + i]) : got[r * dim + i] == want[i]);
+            if (i < dim - 3 && !isnan(want[i]))
+                assert_true(got_narrow[r * (dim - 3) + i] == case_from_bf16(case_to_bf16(want[i])));
+        }
+    }
+    case_device->ops->release(case_device, at);
+    case_free(&y);
+    case_free(&narrow);
+    free(got);
+    free(got_narrow);
+    free(halves);
+    free(zero);
+    free(want);
+}
+
 /* ------------------------------------------------------------------ rotary positions */
 
 /* The kernel's angle is off by a few roundings of turns at fp64, which at these positions stay below 2^-34; the
@@ -269,14 +302,29 @@ static void test_sums_have_the_bits_of_ascending_order(void **state)
     ops->release(case_device, at);
 }
 
+/* Last: the failure stays with the stream. */
+static void test_formats_that_kernels_do_not_take_fail(void **state)
+{
+    (void)state;
+    lr_error err = {0};
+    float values[8] = {0};
+    lr_device_at at = case_put(values, sizeof values);
+    lr_rows half = {at, 8, 0, LR_F16};
+    case_device->ops->relu(case_stream, (lr_rows){at, 4, 0, LR_F32}, half, 1, 4);
+    assert_int_equal(case_device->ops->wait(case_stream, &err), LR_E_INTERNAL);
+    case_device->ops->release(case_device, at);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* mutations.sh */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_slot_is_within_its_bound),
+        cmocka_unit_test(test_half_floats_become_what_they_are),
         cmocka_unit_test(test_angles_equal_long_double),
         cmocka_unit_test(test_rope_turns_each_head),
         cmocka_unit_test(test_sums_have_the_bits_of_ascending_order),
+        cmocka_unit_test(test_formats_that_kernels_do_not_take_fail),
     };
     return cmocka_run_group_tests(tests, case_setup, case_teardown);
 }

@@ -10,7 +10,7 @@
 
 static const char head[] = ".version 9.0\n.target sm_80\n.address_size 64\n"
                            ".visible .entry k(.param .u64 k_param_0)\n{\n"
-                           ".reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<20>; .reg .f32 %f<9>; .reg .b64 %rd<9>;\n"
+                           ".reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<20>; .reg .f32 %f<9>; .reg .b64 %rd<9>; .reg .f64 %fd<9>;\n"
                            ".shared .align 16 .b8 s[256];\n"
                            "ld.param.u64 %rd1, [k_param_0]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4;\n"
                            "add.s64 %rd3, %rd1, %rd2; shl.b32 %r2, %r1, 2; mov.u32 %r3, s; add.s32 %r4, %r3, %r2;\n";
@@ -59,6 +59,10 @@ static void test_whole_numbers(void **state)
     expect("bfi.b32 %r9, %r1, -1, 4, 8;" STORE, 0xfffff00f, 0xfffff3ff);
     expect("lop3.b32 %r9, %r1, 12, 10, 0x96;" STORE, 6, 63 ^ 12 ^ 10);
     expect("prmt.b32 %r9, 0x44332211, %r1, 0x3240;" STORE, 0x44330011, 0x44333f11);
+    expect("mov.u32 %r8, 0xfffe0003; dp2a.lo.s32.u32 %r9, %r8, 0xff0a, %r1;" STORE, (uint32_t)(3 * 10 - 2 * 255),
+           (uint32_t)(3 * 10 - 2 * 255 + 63));
+    expect("mov.u32 %r8, 0xfffe0003; st.global.u32 [%rd3], %r8; ld.global.s16 %r9, [%rd3+2];" STORE, (uint32_t)-2,
+           (uint32_t)-2);
     expect("mov.b32 {%rs1, %rs2}, 0x12345678; mov.b32 %r9, {%rs2, %rs1};" STORE, 0x56781234, 0x56781234);
 }
 
@@ -71,6 +75,11 @@ static void test_reals(void **state)
     /* ties go to even: 1 + 2^-8 to 1, 1 + 3 2^-8 to 1 + 2^-6 */
     expect("mov.f32 %f1, 0f3F808000; mov.f32 %f2, 0f3F818000; cvt.rn.bf16x2.f32 %r9, %f1, %f2;" STORE, 0x3f803f82,
            0x3f803f82);
+    expect("cvt.rn.f64.u32 %fd1, %r1; add.f64 %fd1, %fd1, 0d3FF0000000000000; sqrt.rn.f64 %fd2, %fd1;"
+           "mul.f64 %fd2, %fd2, 0d4024000000000000; cvt.rzi.u32.f64 %r9, %fd2;" STORE, 10, 80);
+    expect("mov.b32 {%rs1, %rs2}, 0x00013c01; cvt.f32.f16 %f1, %rs1; mov.b32 %r9, %f1;" STORE, 0x3f802000, 0x3f802000);
+    expect("mov.b32 {%rs1, %rs2}, 0x00018001; cvt.f32.f16 %f1, %rs1; mov.b32 %r9, %f1;" STORE, 0xb3800000, 0xb3800000);
+    expect("mov.b32 {%rs1, %rs2}, 0x0001fc00; cvt.f32.f16 %f1, %rs1; mov.b32 %r9, %f1;" STORE, 0xff800000, 0xff800000);
     expect("mov.f32 %f1, 0f7FC00000; setp.neu.f32 %p1, %f1, %f1; selp.u32 %r9, 1, 0, %p1;" STORE, 1, 1);
 }
 
@@ -95,6 +104,27 @@ static void test_atomic_sums_are_in_order_among_themselves(void **state)
     expect("red.global.add.u32 [%rd1], %r1;", 64 * 63 / 2, 0);
     run("red.global.add.u32 [%rd1], %r1; ld.global.u32 %r9, [%rd1];", NULL, "race: ");
     run("ld.global.u32 %r9, [%rd1]; red.global.add.u32 [%rd1], %r1;", NULL, "race: ");
+}
+
+static void test_bytes_are_watched_one_by_one(void **state)
+{
+    (void)state;
+    const char place[] = "cvt.u64.u32 %rd4, %r1; add.s64 %rd4, %rd1, %rd4;";
+    char body[256];
+    (void)snprintf(body, sizeof body, "%sst.global.u8 [%%rd4], %%r1;", place);
+    expect(body, 0x03020100, 0);
+    (void)snprintf(body, sizeof body, "%sst.global.u8 [%%rd4], %%r1; ld.global.u8 %%r9, [%%rd4+1];", place);
+    run(body, NULL, "race: thread 1");
+}
+
+static void test_a_warps_own_barrier_orders_its_lanes(void **state)
+{
+    (void)state;
+    /* each lane reads its place, then the lane across reads and writes it */
+    expect("xor.b32 %r8, %r4, 4; st.shared.u32 [%r4], %r1; ld.shared.u32 %r9, [%r4]; bar.warp.sync -1;"
+           "ld.shared.u32 %r9, [%r8]; st.shared.u32 [%r8], %r1;" STORE, 1, 62);
+    run("xor.b32 %r8, %r4, 4; st.shared.u32 [%r4], %r1; bar.warp.sync -1; ld.shared.u32 %r9, [%r4];"
+        "st.shared.u32 [%r8], %r1;", NULL, "race: shared memory was read by thread");
 }
 
 static void test_mistakes_are_seen_and_named(void **state)
@@ -130,6 +160,8 @@ int main(void)
         cmocka_unit_test(test_lanes_that_went_different_ways_meet_again),
         cmocka_unit_test(test_a_barrier_orders_shared_memory),
         cmocka_unit_test(test_atomic_sums_are_in_order_among_themselves),
+        cmocka_unit_test(test_bytes_are_watched_one_by_one),
+        cmocka_unit_test(test_a_warps_own_barrier_orders_its_lanes),
         cmocka_unit_test(test_mistakes_are_seen_and_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,6 @@
 
 #define FFT 512
 #define BINS (FFT / 2 + 1)
-#define FLOOR 0.001 /* added, not a maximum */
 #define NYQUIST (LR_SAMPLE_RATE / 2.0)
 
 typedef struct filter {
@@ -105,6 +104,19 @@ done:
     return st;
 }
 
+const double *eg2_mel_window(const eg2_mel *mel)
+{
+    return mel->window;
+}
+
+const double *eg2_mel_band(const eg2_mel *mel, size_t band, size_t *first, size_t *count)
+{
+    const filter *f = &mel->filters[band];
+    *first = f->first;
+    *count = f->count;
+    return mel->weights + f->at;
+}
+
 void eg2_mel_frame(const eg2_mel *mel, size_t worker, const float *samples, float *out)
 {
     const transform *t = &mel->transforms[worker];
@@ -119,6 +131,6 @@ void eg2_mel_frame(const eg2_mel *mel, size_t worker, const float *samples, floa
         double sum = 0;
         for (size_t j = 0; j < f->count; j++)
             sum += mel->weights[f->at + j] * magnitude[f->first + j];
-        out[i] = (float)log(sum + FLOOR);
+        out[i] = (float)log(sum + EG2_MEL_FLOOR);
     }
 }

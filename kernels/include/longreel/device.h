@@ -66,6 +66,90 @@ typedef struct lr_device_attn {
     bool resume;            /* begin with the state; else with an empty one, and it is not read */
 } lr_device_attn;
 
+/* ------------------------------------------------------------------ the sound tower */
+
+/* A band of a log mel spectrogram: bins [first, first + count), weights from number `at` on. In device memory. */
+typedef struct lr_device_band {
+    uint32_t first, count, at, unused;
+} lr_device_band;
+
+#define LR_DEVICE_FFT 512
+
+/* y[i, b] = log(floor + sum over the band's bins of weight x |Fourier transform of window x frame i|), all in double,
+ * rounded once; frame i is samples [i * hop, i * hop + frame), followed by zeros up to LR_DEVICE_FFT. Rows outside of
+ * [begin, end) become 0, and their samples are not read. */
+typedef struct lr_device_mel {
+    lr_rows y;                    /* [frames, bands] */
+    lr_device_at samples;         /* F32 */
+    lr_device_at window;          /* F64 [frame]; frame at most LR_DEVICE_FFT */
+    lr_device_at turns;           /* F64 [LR_DEVICE_FFT, 2]: cos and sin of 2 pi j / LR_DEVICE_FFT */
+    lr_device_at filters;         /* lr_device_band [bands]; of bins 0 .. LR_DEVICE_FFT / 2 */
+    lr_device_at weights;         /* F64 */
+    double floor;
+    size_t frames, begin, end, frame, hop, bands;
+} lr_device_mel;
+
+/* What a convolution of 3 x 3 with stride 2 and padding 1 over (frames, bands) sees, as rows for `linear`: row
+ * u * ceil(bands / 2) + c of y has in (3 t + f) * channels + i channel i of frame 2 (y_first + u) - 1 + t, band
+ * 2 c - 1 + f; zero where there is no such band, where the frame is not in [begin, end), and from 9 * channels on. */
+typedef struct lr_device_taps {
+    lr_rows y;                    /* [frames * ceil(bands / 2), dim] */
+    lr_rows x;                    /* frames of [bands, channels]; row 0 is frame x_first; head: from band to band */
+    int64_t x_first, y_first, begin, end;
+    size_t frames, bands, channels, dim;
+} lr_device_taps;
+
+/* Token t sees the d-th token before it for d = 0 .. min(window - 1, before + t):
+ *     logit(d) = cap tanh((k_scale k[t - d] + relative[d]) . (q_scale q[t]) / cap), softmax over d, times v[t - d]
+ * head by head. Of k and v min(before, window - 1) rows stand before row 0. dim at most 256. */
+typedef struct lr_device_near {
+    lr_rows q, k, v, out;         /* [tokens, heads, dim] */
+    lr_device_at q_scale;         /* F32 [dim] */
+    lr_device_at relative;        /* F32 [window, heads, dim] */
+    float k_scale, cap;
+    uint64_t before;
+    size_t tokens, heads, dim, window;
+} lr_device_near;
+
+/* ------------------------------------------------------------------ pictures */
+
+/* A picture as video decoders leave it on a device: luma, and at half its width and height pairs of blue and red
+ * difference; 8 bits (NV12), or the upper 10 of 16 (P010). */
+typedef struct lr_device_surface {
+    lr_device_at luma, chroma;
+    size_t luma_stride, chroma_stride; /* bytes */
+    size_t width, height;
+    bool ten_bits;
+} lr_device_surface;
+
+/* RGB from luma and differences in whole numbers, as libswscale's vector code computes it: with Y = 8 y - offset, U =
+ * 8 (u - 128), V = 8 (v - 128) (of 10 bits: 2 y - offset, 2 (u - 512), ...) each product is halved sixteen times,
+ * downwards, before they are added; the nearest difference counts. */
+typedef struct lr_device_colours {
+    int16_t y, offset, red_v, green_u, green_v, blue_u;
+} lr_device_colours;
+/* From libswscale's table of a matrix (sws_getCoefficients). */
+lr_device_colours lr_device_colours_of(const int table[4], bool full_range);
+
+/* One axis of a resize (longreel/resize.h: lr_resize_axis), on the device. */
+typedef struct lr_device_axis {
+    lr_device_at lo, n_taps; /* int32_t [out] */
+    lr_device_at weights;    /* int16_t [out, max_taps] */
+    size_t out, max_taps;
+    int precision;
+} lr_device_axis;
+
+/* Row n of y is patch n, in raster order, of pictures of RGB bytes; its values are value[channel][byte]. */
+typedef struct lr_device_patches {
+    lr_rows y;               /* [columns * rows, parts * patch * patch * 3] */
+    lr_device_at rgb;        /* the first patch's first byte in the first picture */
+    size_t stride;           /* bytes from row to row */
+    size_t part_bytes;       /* from picture to picture of a patch */
+    size_t patch, columns, rows, parts;
+    lr_device_at value;      /* F32 [3, 256] */
+    bool planar;             /* order: channel, part, row, column; else part, row, column, channel */
+} lr_device_patches;
+
 typedef struct lr_device_info {
     char name[128];
     int major, minor;    /* compute capability */
@@ -149,7 +233,7 @@ struct lr_device_ops {
     /* y += alpha x, no fma */
     void (*axpy)(lr_stream *stream, lr_rows y, float alpha, lr_rows x, size_t rows, size_t dim);
     void (*scale)(lr_stream *stream, lr_rows y, lr_rows x, float alpha, size_t rows, size_t dim);
-    /* The same values in y's format and place. */
+    /* The same values in y's format and place. x may be F16, too. */
     void (*convert)(lr_stream *stream, lr_rows y, lr_rows x, size_t rows, size_t dim);
 
     /* ---- rotary positions */
@@ -194,6 +278,33 @@ struct lr_device_ops {
                    float scale);
     /* y[ids[i]] = x[i], y having n rows; ids that are none of them are passed over. No two may be the same. */
     void (*scatter)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at ids, size_t rows, size_t n, size_t dim);
+
+    /* ---- the sound tower */
+
+    void (*conv_taps)(lr_stream *stream, const lr_device_taps *taps);
+    /* y[r] = sum over i < kernel of w[i] x[r + i]: of x kernel - 1 rows more are read; w F32 [kernel, dim]. */
+    void (*depthwise)(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at w, size_t rows, size_t dim, size_t kernel);
+    void (*near_attention)(lr_stream *stream, const lr_device_near *near);
+    void (*log_mel)(lr_stream *stream, const lr_device_mel *mel);
+
+    /* ---- pictures; bytes are rows of RGB with a stride in bytes */
+
+    void (*rgb)(lr_stream *stream, lr_device_at rgb, size_t stride, const lr_device_surface *surface,
+                const lr_device_colours *colours);
+    /* As the slots of lr_kernels, byte for byte; the second for width_bytes of each row. */
+    void (*resize_rows_u8)(lr_stream *stream, lr_device_at to, size_t to_stride, lr_device_at from, size_t from_stride,
+                           size_t rows, const lr_device_axis *axis);
+    void (*resize_cols_u8)(lr_stream *stream, lr_device_at to, size_t to_stride, lr_device_at from, size_t from_stride,
+                           size_t width_bytes, const lr_device_axis *axis);
+    void (*patches)(lr_stream *stream, const lr_device_patches *patches);
+    /* h[r] += (across[x] + down[y]) for patch r of pictures of columns * rows patches, x = r mod columns, y = r /
+     * columns mod rows. */
+    void (*add_positions)(lr_stream *stream, lr_rows h, lr_rows across, lr_rows down, size_t pictures, size_t columns,
+                          size_t rows, size_t dim);
+    /* Row t of y, over each picture's cells of side x side patches in raster order: the cell's rows of x, summed in
+     * fp64 in raster order, times scale; then (y - bias) * gain, F32 [dim], unless these are 0. */
+    void (*pool_cells)(lr_stream *stream, lr_rows y, lr_rows x, size_t pictures, size_t columns, size_t rows,
+                       size_t side, double scale, lr_device_at bias, lr_device_at gain, size_t dim);
 };
 
 /* The checksum of a chunk that lies on a device, of bytes here: the sum modulo 2^64, over the words w_0, w_1, ... of

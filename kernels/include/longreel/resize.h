@@ -18,4 +18,14 @@ size_t lr_resize_scratch(const lr_resize *plan); /* bytes */
 void lr_resize_rgb(const lr_kernels *kernels, const lr_resize *plan, uint8_t *dst, const uint8_t *src,
                    size_t src_stride, uint8_t *scratch);
 
+/* One axis, for another's passes: output i is the weighted sum of inputs lo[i] .. lo[i] + n_taps[i] - 1. */
+typedef struct lr_resize_axis {
+    int in, out;          /* the same: the axis has no pass, and none of what follows */
+    size_t max_taps;      /* a row of weights */
+    int precision;        /* weights are multiples of 2^-precision */
+    int32_t *lo, *n_taps; /* [out] */
+    int16_t *weights;     /* [out, max_taps] */
+} lr_resize_axis;
+const lr_resize_axis *lr_resize_axis_of(const lr_resize *plan, bool vertical);
+
 #endif

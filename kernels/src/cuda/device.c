@@ -141,6 +141,7 @@ static void fill_ops(void)
     lr_cu_fill_memory(&ops);
     lr_cu_fill_rows(&ops);
     lr_cu_fill_matrices(&ops);
+    lr_cu_fill_towers(&ops);
 }
 
 const lr_device_ops *lr_device_get(unsigned abi);
@@ -186,7 +187,8 @@ void lr_cu_launch(lr_stream *stream, lr_cu_kernel kernel, const size_t grid[3], 
 lr_cu_rows lr_cu_view(lr_rows rows)
 {
     size_t bytes = rows.dtype == LR_BF16 ? 2 : 4, eight = 16 / bytes;
-    return (lr_cu_rows){.at = rows.at,
+    bool known = rows.dtype == LR_BF16 || rows.dtype == LR_F32;
+    return (lr_cu_rows){.at = known ? rows.at : 0,
                         .ld = rows.ld,
                         .head = (uint32_t)rows.head,
                         .bf16 = rows.dtype == LR_BF16,

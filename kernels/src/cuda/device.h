@@ -10,8 +10,11 @@
 
 /* Every kernel, with its module and the shared memory it may be launched with. */
 #define LR_CU_KERNELS(K)                                                                           \
-    K(norm, norm, 0) K(map, map, 0) K(rope_angles, rope, 0) K(rope, rope, 0) K(sum_rows, sum, 0)   \
-    K(checksum, check, 0) K(gather, gather, 0)                                                     \
+    K(norm, norm, 0) K(map, map, 0) K(halves, map, 0) K(rope_angles, rope, 0) K(rope, rope, 0)     \
+    K(sum_rows, sum, 0)                                                                            \
+    K(checksum, check, 0) K(gather, gather, 0) K(taps, sound, 0) K(depthwise, sound, 0)            \
+    K(near, sound, 0) K(mel, mel, 0) K(rgb, picture, 0) K(resize_rows, picture, 0)                 \
+    K(resize_cols, picture, 0) K(patches, picture, 0) K(positions, picture, 0) K(cells, picture, 0) \
     K(gemm, gemm, LR_CU_GEMM_SHARED) LR_CU_ATTENTIONS(LR_CU_AS_KERNEL, K)
 #define LR_CU_AS_KERNEL(K, name, D, KEYS, ROWS, COLUMNS)                                           \
     K(name, attention, LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS))
@@ -58,11 +61,12 @@ void lr_cu_note(lr_stream *stream, CUresult status, const char *doing);
 /* Enqueues a kernel; a grid without blocks does nothing. */
 void lr_cu_launch(lr_stream *stream, lr_cu_kernel kernel, const size_t grid[3], unsigned threads,
                   size_t shared, const void *params);
-/* The same view for a kernel; dim: values of a head that are touched 16 bytes at a time. */
+/* The same view for a kernel. Formats that kernels do not take get no address: the launch fails. */
 lr_cu_rows lr_cu_view(lr_rows rows);
 
 void lr_cu_fill_memory(lr_device_ops *ops); /* memory.c */
 void lr_cu_fill_rows(lr_device_ops *ops);   /* rows.c */
 void lr_cu_fill_matrices(lr_device_ops *ops); /* matrices.c */
+void lr_cu_fill_towers(lr_device_ops *ops); /* towers.c */
 
 #endif

@@ -1,4 +1,6 @@
 /* Slots that work element by element (longreel/device.h). A thread takes eight values of a row. */
+#include <cuda_fp16.h>
+
 #include "rows.cuh"
 
 /* The forms that keep their relative accuracy where 1 + tanh or 1 + erf would cancel (scalar/activation.c). */
@@ -37,5 +39,19 @@ extern "C" __global__ void __launch_bounds__(LR_CU_THREADS) lr_map(const lr_cu_m
     if (p.kind == LR_CU_AXPY) load8(y, p.y, row * p.y.ld, i, p.dim);
 #pragma unroll
     for (int k = 0; k < EIGHT; k++) y[k] = apply(p, a[k], b[k], y[k]);
+    store8(p.y, row * p.y.ld, i, p.dim, y);
+}
+
+/* y = a, of 16-bit floats. */
+extern "C" __global__ void __launch_bounds__(LR_CU_THREADS) lr_halves(const lr_cu_map p)
+{
+    uint32_t eights = (p.dim + EIGHT - 1) / EIGHT;
+    uint64_t index = (uint64_t)blockIdx.x * LR_CU_THREADS + threadIdx.x, row = index / eights;
+    if (row >= p.rows) return;
+    uint32_t i = (uint32_t)(index % eights) * EIGHT;
+    const __half *a = global<const __half>(p.a.at) + row * p.a.ld + i;
+    float y[EIGHT];
+#pragma unroll
+    for (uint32_t k = 0; k < EIGHT; k++) y[k] = i + k < p.dim ? __half2float(a[k]) : 0;
     store8(p.y, row * p.y.ld, i, p.dim, y);
 }

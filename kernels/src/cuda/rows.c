@@ -100,7 +100,12 @@ static void scale(lr_stream *stream, lr_rows y, lr_rows x, float alpha, size_t r
 
 static void convert(lr_stream *stream, lr_rows y, lr_rows x, size_t rows, size_t dim)
 {
-    map(stream, LR_CU_CONVERT, y, x, x, 0, 0, rows, dim);
+    if (x.dtype != LR_F16) {
+        map(stream, LR_CU_CONVERT, y, x, x, 0, 0, rows, dim);
+        return;
+    }
+    lr_cu_map params = {.y = lr_cu_view(y), .a = {.at = x.at, .ld = x.ld}, .rows = rows, .dim = (uint32_t)dim};
+    lr_cu_launch(stream, LR_CU_halves, (const size_t[]){blocks_of(rows, dim), 1, 1}, LR_CU_THREADS, 0, &params);
 }
 
 /* ------------------------------------------------------------------ rotary positions, sums */

@@ -139,6 +139,13 @@ static uint64_t logic3(uint64_t a, uint64_t b, uint64_t c, uint64_t table)
     return out;
 }
 
+/* dp2a.lo.s32.u32: two signed halves of a times two unsigned bytes of b, and c. */
+static uint64_t dot_pairs(uint64_t a, uint64_t b, uint64_t c)
+{
+    int32_t low = (int16_t)a * (int32_t)(b & 255u), high = (int16_t)(a >> 16) * (int32_t)(b >> 8 & 255u);
+    return c + (uint64_t)(int64_t)low + (uint64_t)(int64_t)high;
+}
+
 static uint64_t whole(machine *m, int lane, const ptx_ins *ins, const uint64_t v[4])
 {
     uint64_t a = v[0], b = v[1], c = v[2];
@@ -161,6 +168,7 @@ static uint64_t whole(machine *m, int lane, const ptx_ins *ins, const uint64_t v
     case PTX_SHF: return funnel(ins, a, b, c);
     case PTX_BFE: return extract(ins, a, b, c);
     case PTX_BFI: return insert(ins, a, b, c, v[3]);
+    case PTX_DP2A: return dot_pairs(a, b, c);
     case PTX_PRMT: return permute(a, b, c);
     case PTX_LOP3: return logic3(a, b, c, v[3]);
     default: machine_fault(m, lane, "not executed for whole numbers");
@@ -213,6 +221,8 @@ static uint64_t twofold(machine *m, int lane, const ptx_ins *ins, const uint64_t
     case PTX_DIV: out = a / b; break;
     case PTX_ABS: out = fabs(a); break;
     case PTX_NEG: out = -a; break;
+    case PTX_SQRT: out = sqrt(a); break;
+    case PTX_RCP: return f64_bits(1 / a) >> 32 << 32; /* rcp.approx: the lower half is zero */
     default: machine_fault(m, lane, "not executed in f64");
     }
     return f64_bits(out);

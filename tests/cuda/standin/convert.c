@@ -43,7 +43,16 @@ static uint64_t whole_of(uint8_t type, uint8_t how, double value)
 
 static bool is_real(uint8_t type)
 {
-    return type == PTX_F32 || type == PTX_F64 || type == PTX_BF16;
+    return type == PTX_F32 || type == PTX_F64 || type == PTX_BF16 || type == PTX_F16;
+}
+
+/* Sign, 5 bits of exponent, 10 of fraction; those with exponent 0 are multiples of 2^-24. */
+static double from_f16(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double size = exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, exponent - 25);
+    if (exponent == 31) size = fraction ? NAN : INFINITY;
+    return bits >> 15 ? -size : size;
 }
 
 static double real_of(uint8_t type, uint64_t bits)
@@ -51,6 +60,7 @@ static double real_of(uint8_t type, uint64_t bits)
     double value;
     if (type == PTX_F32) return (double)machine_f32(bits);
     if (type == PTX_BF16) return (double)machine_from_bf16((uint16_t)bits);
+    if (type == PTX_F16) return from_f16((uint16_t)bits);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
@@ -95,14 +105,14 @@ static uint64_t converted(machine *m, int lane, const ptx_ins *ins, uint64_t bit
         return machine_f32_bits(fminf(fmaxf(machine_f32(bits), 0), 1));
     }
     if (is_real(to) && is_real(from)) {
-        if (from == PTX_F64 && to == PTX_BF16) machine_fault(m, lane, "not executed");
+        if (to == PTX_F16 || (from == PTX_F64 && to == PTX_BF16)) machine_fault(m, lane, "not executed");
         if (integral) return bits_as(to, rounded(ins->round, real_of(from, bits)));
         if (ins->round != PTX_RN) machine_fault(m, lane, "rounds in a way that is not executed");
         return bits_as(to, real_of(from, bits));
     }
-    if (is_real(to) && to != PTX_BF16) return real_from_whole(to, from, bits);
+    if (is_real(to) && to != PTX_BF16 && to != PTX_F16) return real_from_whole(to, from, bits);
     if (is_real(from)) return whole_of(to, ins->round, real_of(from, bits));
-    if (ptx_type_bytes(to) == 0 || ptx_type_bytes(from) == 0 || to == PTX_BF16 || from == PTX_F16)
+    if (ptx_type_bytes(to) == 0 || ptx_type_bytes(from) == 0 || is_real(to))
         machine_fault(m, lane, "not executed");
     uint64_t value = (uint64_t)extended(from, bits);
     size_t bytes = ptx_type_bytes(to);

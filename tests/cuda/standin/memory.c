@@ -7,7 +7,7 @@
 #define GAP 4096
 #define ALIGN 256 /* what cuMemAlloc promises */
 
-#define TRACE 2 /* bytes that have a note of who touched them */
+#define GRAIN 2 /* bytes that have one note of who touched them; 1 in blocks that are touched byte by byte */
 
 typedef struct trace {
     uint32_t launch, atomic; /* atomic: the writers, of whom there may be many */
@@ -18,6 +18,7 @@ typedef struct block {
     uint64_t address;
     size_t bytes;
     unsigned char *data;
+    size_t grain;
     trace *traces;
 } block;
 
@@ -35,10 +36,10 @@ bool memory_alloc(size_t bytes, size_t limit, uint64_t *address)
         blocks = realloc(blocks, capacity * sizeof *blocks);
     }
     unsigned char *data = malloc(bytes ? bytes : 1);
-    trace *traces = calloc(bytes / TRACE + 1, sizeof *traces);
+    trace *traces = calloc(bytes / GRAIN + 1, sizeof *traces);
     if (!blocks || !data || !traces) abort();
     memset(data, 0xff, bytes);
-    blocks[n_blocks++] = (block){next, bytes, data, traces};
+    blocks[n_blocks++] = (block){next, bytes, data, GRAIN, traces};
     *address = next;
     next += (bytes + ALIGN - 1) / ALIGN * ALIGN + GAP;
     held += bytes;
@@ -106,13 +107,25 @@ static void add_reader(memory_user *reader, const memory_user *now)
     *reader = (memory_user){from, thread, now->epoch};
 }
 
+/* A note for each byte from now on. */
+static void refine(block *b)
+{
+    trace *fine = calloc(b->bytes + 1, sizeof *fine);
+    if (!fine) abort();
+    for (size_t i = 0; i <= b->bytes; i++) fine[i] = b->traces[i / GRAIN];
+    free(b->traces);
+    b->traces = fine;
+    b->grain = 1;
+}
+
 unsigned char *memory_touch(uint64_t address, size_t bytes, memory_user user, memory_use use, memory_user *other)
 {
     unsigned char *at = memory_at(address, bytes);
     *other = (memory_user){0};
     if (!at) return NULL;
-    const block *b = &blocks[last];
-    size_t first = (size_t)(at - b->data) / TRACE, past = ((size_t)(at - b->data) + bytes + TRACE - 1) / TRACE;
+    block *b = &blocks[last];
+    if (bytes == 1 && b->grain != 1) refine(b);
+    size_t first = (size_t)(at - b->data) / b->grain, past = ((size_t)(at - b->data) + bytes + b->grain - 1) / b->grain;
     for (size_t i = first; i < past; i++) {
         trace *t = &b->traces[i];
         if (t->launch != launch) *t = (trace){.launch = launch};

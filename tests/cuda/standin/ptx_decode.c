@@ -27,7 +27,7 @@ static const word_value ops[] = {
     {"cp.async.ca.shared.global", PTX_CP_ASYNC},
     {"cp.async.cg.shared.global", PTX_CP_ASYNC}, {"cp.async.commit_group", PTX_CP_COMMIT},
     {"cp.async.wait_group", PTX_CP_WAIT}, {"cvt", PTX_CVT}, {"cvta", PTX_CVTA}, {"cvta.to", PTX_CVTA_TO},
-    {"div", PTX_DIV}, {"ex2", PTX_EX2}, {"exit", PTX_EXIT}, {"ret", PTX_EXIT}, {"fma", PTX_FMA}, {"ld", PTX_LD},
+    {"div", PTX_DIV}, {"dp2a.lo.s32.u32", PTX_DP2A}, {"ex2", PTX_EX2}, {"exit", PTX_EXIT}, {"ret", PTX_EXIT}, {"fma", PTX_FMA}, {"ld", PTX_LD},
     {"ldmatrix.sync.aligned.m8n8", PTX_LDMATRIX}, {"lg2", PTX_LG2}, {"lop3", PTX_LOP3}, {"mad", PTX_MAD},
     {"max", PTX_MAX}, {"min", PTX_MIN}, {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", PTX_MMA},
     {"mov", PTX_MOV}, {"mul", PTX_MUL}, {"neg", PTX_NEG}, {"not", PTX_NOT}, {"or", PTX_OR}, {"prmt", PTX_PRMT},
@@ -296,7 +296,7 @@ static bool check_shape(const ptx_ins *ins, char *message, size_t size)
 {
     static const struct { uint8_t op, least, most; } shapes[] = {
         {PTX_BAR, 1, 1}, {PTX_ATOM, 3, 3}, {PTX_RED, 2, 2}, {PTX_CP_ASYNC, 3, 4}, {PTX_LDMATRIX, 2, 5}, {PTX_MMA, 14, 14}, {PTX_SHFL, 5, 6},
-        {PTX_FMA, 4, 4}, {PTX_MAD, 4, 4}, {PTX_SELP, 4, 4}, {PTX_SETP, 3, 4}, {PTX_LOP3, 5, 5}};
+        {PTX_FMA, 4, 4}, {PTX_DP2A, 4, 4}, {PTX_MAD, 4, 4}, {PTX_SELP, 4, 4}, {PTX_SETP, 3, 4}, {PTX_LOP3, 5, 5}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (ins->op == shapes[i].op && (ins->n_operands < shapes[i].least || ins->n_operands > shapes[i].most))
             return fail(message, size, "unknown instruction", "its number of operands");
@@ -336,6 +336,7 @@ bool ptx_decode(ptx_kernel *kernel, ptx_names *names, const char *text, ptx_ins 
     at += strspn(at, " \t\n");
     if (!find_op(mnemonic, out, &rest)) return fail(message, size, "unknown instruction", mnemonic);
     if (!decode_modifiers(out, rest, message, size)) return false;
+    if (out->op == PTX_DP2A) out->type = PTX_S32;
     if (out->op == PTX_BRA) return decode_jump(kernel, names, at);
     return decode_operands(kernel, names, at, out, message, size) && check_shape(out, message, size);
 }

@@ -47,10 +47,11 @@ static void check_write(machine *m, const warp *w, int lane, const granule *g)
                       g->reader & MANY_LANES ? "warp" : "thread", g->reader & ~MANY_LANES);
 }
 
+/* Who read before a bar.warp.sync of the own warp is forgotten: whoever comes later than me comes later than him. */
 static void note_read(machine *m, const warp *w, int lane, granule *g)
 {
     uint16_t me = thread_of(w, lane), old = g->reader;
-    if (g->read_epoch != m->epoch || old == me) {
+    if (g->read_epoch != m->epoch || ordered(w, lane, old, g->reader_sync)) {
         g->reader = me;
     } else {
         uint32_t old_warp = old & MANY_LANES ? old & ~MANY_LANES : old / PTX_LANES;

@@ -58,6 +58,8 @@ static void load(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
             uint64_t value = 0;
             memcpy(&value, from + i * element, element);
             if (ins->type == PTX_S8) value = (uint64_t)(int8_t)value;
+            if (ins->type == PTX_S16) value = (uint64_t)(int16_t)value;
+            if (ins->type == PTX_S32) value = (uint64_t)(int32_t)value;
             if (ins->operand[i] >= 0) w->r[ins->operand[i]][lane] = value;
         }
     }
