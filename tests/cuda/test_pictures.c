@@ -182,11 +182,12 @@ static void check_resize(lr_filter filter, int in_width, int in_height, int widt
     lrt_assert_ok(lr_resize_create(&plan, filter, in_width, in_height, width, height, &err), &err);
     size_t stride = 3 * (size_t)in_width + 5, between = 3 * (size_t)width, n = between * (size_t)height;
     uint8_t *from = random_bytes((size_t)in_height * stride, random), *want = malloc(n);
+    uint8_t *other = random_bytes((size_t)in_height * between, random);
     uint8_t *scratch = malloc(lr_resize_scratch(plan) + 1);
     assert_true(want && scratch);
     lr_resize_rgb(case_scalar, plan, want, from, stride, scratch);
     lr_device_axis x = put_axis(lr_resize_axis_of(plan, false)), y = put_axis(lr_resize_axis_of(plan, true));
-    lr_device_at in = case_put(from, (size_t)in_height * stride), middle = case_put(from, between * (size_t)in_height);
+    lr_device_at in = case_put(from, (size_t)in_height * stride), middle = case_put(other, between * (size_t)in_height);
     lr_device_at out = case_put(want, n);
     case_device->ops->fill(case_stream, out, 0, n);
     case_device->ops->resize_rows_u8(case_stream, middle, between, in, stride, (size_t)in_height, &x);
@@ -198,6 +199,7 @@ static void check_resize(lr_filter filter, int in_width, int in_height, int widt
     free_axis(&x);
     free_axis(&y);
     free(from);
+    free(other);
     free(want);
     free(scratch);
     free(got);

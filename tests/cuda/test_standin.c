@@ -10,7 +10,8 @@
 
 static const char head[] = ".version 9.0\n.target sm_80\n.address_size 64\n"
                            ".visible .entry k(.param .u64 k_param_0)\n{\n"
-                           ".reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<20>; .reg .f32 %f<9>; .reg .b64 %rd<9>; .reg .f64 %fd<9>;\n"
+                           ".reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<20>; .reg .f32 %f<9>; .reg .b64 %rd<9>;\n"
+                           ".reg .f64 %fd<9>;\n"
                            ".shared .align 16 .b8 s[256];\n"
                            "ld.param.u64 %rd1, [k_param_0]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4;\n"
                            "add.s64 %rd3, %rd1, %rd2; shl.b32 %r2, %r1, 2; mov.u32 %r3, s; add.s32 %r4, %r3, %r2;\n";
