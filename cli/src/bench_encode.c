@@ -34,11 +34,9 @@ static const cli_option table[] = {
     {CLI_TEXT, "model", 'm', "DIR", "the checkpoint ('longreel make-model --size full DIR' makes one)",
      AT(model)},
     {CLI_TEXT, "tokens", 0, "N,N...", "lengths of the sequence (default 2048,8192)", AT(tokens)},
-    {CLI_INT, "repeats", 0, "N", "runs that count for each figure (default 3), after one that does not where "
-     "there are several", AT(repeats), 1, 1000},
+    CLI_BENCH_REPEATS(AT(repeats), "3"),
     {CLI_INT, "ranks", 0, "N", "ranks of this process (default 1)", AT(ranks), 1, 64},
-    {CLI_INT, "threads", 0, "N", "threads a rank (default: the processors, divided among the ranks)",
-     AT(threads), 1, 4096},
+    CLI_BENCH_THREADS(AT(threads), "threads a rank (default: the processors, divided among the ranks)"),
     {CLI_COUNT, "chunk", 0, "N", "tokens that ranks exchange at a time (default 1024)", AT(chunk), 1, 1 << 24},
     {CLI_CALL, "picture", 0, "WxH", "size of the frame (default 1280x720)", .call = take_picture},
     {CLI_INT, "soft-tokens", 0, "N", "at most so many tokens for the frame, one of the model's choices "
@@ -46,7 +44,7 @@ static const cli_option table[] = {
     {CLI_CLEAR, "no-vision", 0, NULL, "leave the vision tower out", AT(vision)},
     {CLI_INT, "sound", 0, "S", "seconds of sound (default 20)", AT(sound_seconds), 1, 1 << 20},
     {CLI_CLEAR, "no-sound", 0, NULL, "leave the sound tower out", AT(sound)},
-    {CLI_SET, "json", 0, NULL, "print one JSON document", AT(json)},
+    CLI_BENCH_JSON(AT(json)),
     {CLI_HEADING, .help = "For long sequences, on one rank"},
     {CLI_SIZE, "layers", 0, "N", "only the first N layers of the backbone (default: all)", AT(layers), 1, 1 << 16},
     {CLI_SIZE, "sample", 0, "N", "in layers of full attention let only every Nth tile of queries attend", AT(sample), 1,
@@ -63,22 +61,10 @@ typedef struct encode_bench {
     size_t n_lengths;
     lr_model *model;
     double seconds_open;
-    double peak, core_peak; /* GFLOP/s of multiply-adds; a second of one core's processor time */
+    cli_bench_machine machine;
     json_t *backbone, *vision, *sound;
     plot_point *points; /* [n_lengths] with --plot */
 } encode_bench;
-
-/* On as many threads as the backbone has, but not more than there are processors. */
-static lr_status measure_peak(encode_bench *b, lr_error *err) {
-    const encode_options *o = b->options;
-    size_t threads = (size_t)o->ranks * (size_t)o->threads;
-    lr_bench_figure figure;
-    if (threads > cli_processors()) threads = cli_processors();
-    lr_status st = lr_bench_peak(lr_model_kernels(b->model), threads, &figure, err);
-    if (st == LR_OK && figure.best > b->peak) b->peak = figure.best;
-    if (st == LR_OK && figure.core > b->core_peak) b->core_peak = figure.core;
-    return st;
-}
 
 /* GFLOP a second of a core. */
 static double core_rate(double flop, double processor) {
@@ -86,14 +72,14 @@ static double core_rate(double flop, double processor) {
 }
 
 static double share_of_peak(const encode_bench *b, const lr_bench_result *r) {
-    return core_rate(r->flop, r->processor_min) / b->core_peak;
+    return core_rate(r->flop, r->processor_min) / b->machine.core_peak;
 }
 
 static json_t *figure_json(const encode_bench *b, const lr_bench_result *r) {
     double rate = r->flop / r->seconds_min * 1e-9;
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "seconds_min", r->seconds_min, "seconds_median",
                      r->seconds_median, "processor_seconds", r->processor_min, "gflops", rate, "share_of_peak",
-                     share_of_peak(b, r), "share_of_peak_wall", rate / b->peak);
+                     share_of_peak(b, r), "share_of_peak_wall", rate / b->machine.peak);
 }
 
 /* Adds `more` to the figures of r; takes it in any case. NULL where memory ran out. */
@@ -115,7 +101,7 @@ static lr_status add_json(encode_bench *b, const lr_bench_result *r, lr_error *e
                              r->seconds_exchange);
     double rate = core_rate(r->full_flop, r->full_processor);
     json_t *full = r->full_share > 0 ? json_pack("{s:f, s:f, s:f, s:f}", "processor_seconds", r->full_processor,
-                                                 "gflop_per_core_second", rate, "share_of_peak", rate / b->core_peak,
+                                                 "gflop_per_core_second", rate, "share_of_peak", rate / b->machine.core_peak,
                                                  "share_of_rows", r->full_share)
                                      : json_null();
     if (more && json_object_set_new(more, "full_attention", full) != 0) {
@@ -169,7 +155,7 @@ static lr_status measure_backbone(encode_bench *b, lr_error *err) {
         lr_bench_result r;
         const lr_bench_run run = run_of(b, b->lengths[i]);
         LR_TRY(lr_bench_backbone(b->model, &run, &r, err));
-        LR_TRY(measure_peak(b, err));
+        LR_TRY(cli_bench_measure_peak(&b->machine, err));
         if (b->points) note_point(b, i, &r);
         if (b->backbone) LR_TRY(add_json(b, &r, err));
         else print_row(b, &r);
@@ -230,20 +216,24 @@ static lr_status draw(const encode_bench *b, lr_error *err) {
     const lr_bench_run run = run_of(b, 1);
     snprintf(title, sizeof title, "%s, backbone, layers 1 to %zu of %zu, %s", lr_model_info_of(b->model)->family,
              run.part.layers, lr_model_info_of(b->model)->n_layers, lr_model_kernels(b->model)->isa);
-    return cli_plot_write(b->options->plot, title, b->points, b->n_lengths, b->core_peak, err);
+    return cli_plot_write(b->options->plot, title, b->points, b->n_lengths, b->machine.core_peak, err);
 }
 
 static lr_status measure(encode_bench *b, lr_error *err) {
     lr_status st = LR_OK;
     const encode_options *o = b->options;
+    LR_TRY(lr_kernels_get(LR_ISA_AUTO, LR_GEMM_AUTO, &b->machine.kernels, err));
+    b->machine.threads = (size_t)o->ranks * (size_t)o->threads;
+    b->machine.repeats = o->repeats;
+    LR_TRY(cli_bench_measure_machine(&b->machine, err));
     double begin = cli_bench_now().wall;
     LR_TRY(cli_open_model(&b->model, o->model, o->vision, o->sound, o->ranks * o->threads, err));
     b->seconds_open = cli_bench_now().wall - begin;
-    const lr_kernels *kernels = lr_model_kernels(b->model);
-    LR_TRY(measure_peak(b, err));
     if (!o->json) {
-        printf("kernels %s, linear layers %s, ranks %d, threads a rank %d, peak %.1f GFLOP/s, model opened "
-               "in %.2f s\n", kernels->isa, kernels->gemm, o->ranks, o->threads, b->peak, b->seconds_open);
+        char more[96];
+        snprintf(more, sizeof more, "%d rank%s of %d thread%s, model opened in %.2f s", o->ranks,
+                 cli_plural((uint64_t)o->ranks), o->threads, cli_plural((uint64_t)o->threads), b->seconds_open);
+        cli_bench_print_machine(&b->machine, more);
     }
     LR_TRY(measure_backbone(b, err));
     LR_TRY(measure_vision(b, err));
@@ -255,16 +245,13 @@ done:
 
 static int print_json(encode_bench *b) {
     const encode_options *o = b->options;
-    const lr_kernels *kernels = lr_model_kernels(b->model);
-    json_t *document = json_pack(
-        "{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:i, s:f, s:f, s:f, s:I, s:o, s:o, s:o}", "bench", "encode", "model",
-        cli_json_text(o->model), "isa", kernels->isa, "gemm", kernels->gemm, "ranks", o->ranks, "threads",
-        o->threads, "chunk", (json_int_t)o->chunk, "repeats", o->repeats, "peak_gflops", b->peak,
-        "peak_gflop_per_core_second", b->core_peak, "seconds_open", b->seconds_open, "peak_rss_bytes",
+    json_t *more = json_pack(
+        "{s:o, s:i, s:i, s:I, s:f, s:I, s:o, s:o, s:o}", "model", cli_json_text(o->model), "ranks", o->ranks, "threads",
+        o->threads, "chunk", (json_int_t)o->chunk, "seconds_open", b->seconds_open, "peak_rss_bytes",
         (json_int_t)cli_bench_peak_memory(), "backbone", b->backbone, "vision", b->vision ? b->vision : json_null(), "sound",
         b->sound ? b->sound : json_null());
     b->backbone = b->vision = b->sound = NULL;
-    return cli_print_json(document, CLI_DONE);
+    return cli_print_json(cli_bench_document("encode", &b->machine, more), CLI_DONE);
 }
 
 static const char plot_lengths[] = "2048,4096,8192,16384,32768,65536,131072,262144";

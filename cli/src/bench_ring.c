@@ -33,11 +33,10 @@ static const cli_option table[] = {
     {CLI_COUNT, "chunk", 0, "N", "tokens that ranks exchange at a time (default 1024)", AT(chunk), 1, 1 << 24},
     {CLI_INT, "node-ranks", 0, "N", "ranks of a node, for two-level (default: those of a machine; local ranks: 2; "
      "simulated: 8)", AT(node_ranks), 1, 1 << 20},
-    {CLI_SET, "json", 0, NULL, "print one JSON document", AT(json)},
+    CLI_BENCH_JSON(AT(json)),
     {CLI_HEADING, .help = "Measuring"},
-    {CLI_INT, "threads", 0, "N", "threads a rank (default: the processors, divided among the ranks)", AT(threads),
-     1, 4096},
-    {CLI_INT, "repeats", 0, "N", "runs of which the fastest counts (default 3)", AT(repeats), 1, 1000},
+    CLI_BENCH_THREADS(AT(threads), "threads a rank (default: the processors, divided among the ranks)"),
+    CLI_BENCH_REPEATS(AT(repeats), "3"),
     {CLI_WORD, "comm", 0, "auto|local|mpi", "as for encode", AT(common.communicator), .words = cli_communicators},
     {CLI_WORD, "mpi", 0, "auto|openmpi|mpich", "as for encode", AT(common.mpi), .words = cli_mpis},
     {CLI_HEADING, .help = "Simulating"},
@@ -58,7 +57,7 @@ enum { N_SCHEDULES = 3 };
 typedef struct ring_bench {
     const ring_options *options;
     cli_ranks ranks;
-    const lr_kernels *kernels;
+    cli_bench_machine machine;
     uint64_t *tokens, *counts;
     size_t n_tokens, n_counts;
     bool wanted[N_SCHEDULES];
@@ -157,9 +156,18 @@ done:
     return st;
 }
 
+/* Of a second of all processors that the ranks have, as the multiply-add loop uses it. */
+static double share_of_peak(const ring_bench *b, const lr_ring_bench *bench, int ranks, const lr_ring_figures *f) {
+    const lr_sim_layer layer = layer_of(b->options, bench->n_tokens, ranks, bench->schedule);
+    double cores = (double)ranks * bench->threads, here = (double)cli_processors();
+    if (b->ranks.comm) here *= ceil((double)ranks / b->options->common.encode.node_ranks);
+    return lr_sim_flop(&layer) / f->seconds * 1e-9 / (fmin(cores, here) * b->machine.core_peak);
+}
+
 static lr_status show_measured(ring_bench *b, const lr_ring_bench *bench, int ranks, const char *schedule,
                                const lr_ring_figures *f, lr_error *err) {
     bool same = strcmp(f->digest, b->one_rank) == 0, volume = f->elements == f->elements_due;
+    double share = share_of_peak(b, bench, ranks, f), rate = f->messages > 0 ? (double)f->bytes_sent / f->transfer * 1e-9 : 0;
     double simulated = 0, each = ranks > 0 ? (double)f->elements / ranks : 0;
     lr_status st = foretell(b, bench, ranks, f, &simulated, err);
     if (st != LR_OK) return st;
@@ -167,18 +175,21 @@ static lr_status show_measured(ring_bench *b, const lr_ring_bench *bench, int ra
     if (cli_is_silent()) return LR_OK;
     if (b->results) {
         return add_row(b, b->results, json_pack(
-            "{s:I, s:i, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:I, s:b, s:s}",
+            "{s:I, s:i, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:I, s:b, "
+            "s:s}",
             "tokens", (json_int_t)bench->n_tokens, "ranks", ranks, "schedule", schedule, "threads", bench->threads,
-            "seconds", f->seconds, "seconds_compute", f->compute, "seconds_transfer", f->transfer, "hidden",
-            f->hidden, "seconds_simulated", simulated, "efficiency",
+            "seconds_min", f->seconds, "seconds_median", f->seconds_median, "seconds_compute", f->compute,
+            "seconds_compute_median", f->compute_median, "seconds_transfer", f->transfer, "seconds_transfer_median",
+            f->transfer_median, "share_of_peak", share, "gb_per_second", rate, "share_of_stream",
+            rate / b->machine.stream, "hidden", f->hidden, "seconds_simulated", simulated, "efficiency",
             b->one_rank_seconds / (f->seconds * ranks), "messages", (json_int_t)f->messages, "bytes_sent",
             (json_int_t)f->bytes_sent, "elements", (json_int_t)f->elements, "elements_due",
             (json_int_t)f->elements_due, "elements_per_rank", each, "bytes_per_rank", (json_int_t)f->memory_bytes,
             "same_bytes", same, "digest", f->digest), err);
     }
-    printf("%9llu %5d %-10s %9.3f %9.3f %9.3f %6.0f%% %9.3f %9.1f %-6s %9.1f  %s\n",
-           (unsigned long long)bench->n_tokens, ranks, schedule, f->seconds, f->compute, f->transfer, 100 * f->hidden,
-           simulated, (double)f->bytes_sent / 1e6, volume ? "as due" : "WRONG", (double)f->memory_bytes / 1e6,
+    printf("%9llu %5d %-10s %9.3f %9.3f %6.0f%% %9.3f %9.3f %6.0f%% %9.3f %9.1f %6.1f %-6s %9.1f  %s\n",
+           (unsigned long long)bench->n_tokens, ranks, schedule, f->seconds, f->seconds_median, 100 * share, f->compute,
+           f->transfer, 100 * f->hidden, simulated, (double)f->bytes_sent / 1e6, rate, volume ? "as due" : "WRONG", (double)f->memory_bytes / 1e6,
            same ? "same" : "OTHER");
     fflush(stdout);
     return LR_OK;
@@ -196,7 +207,7 @@ static lr_status measure_length(ring_bench *b, uint64_t tokens, lr_error *err) {
     int node = o->node_ranks > 0 ? o->node_ranks : b->ranks.comm ? o->common.encode.node_ranks : 2;
     lr_ring_bench bench = {.n_tokens = tokens, .chunk = o->chunk, .n_heads = o->heads,
                            .shape = {o->kv_heads, o->head_dim}, .node_ranks = node, .repeats = o->repeats,
-                           .kernels = b->kernels, .cancel = cli_cancel()};
+                           .kernels = b->machine.kernels, .cancel = cli_cancel()};
     lr_ring_figures figures = {0};
     bench.threads = threads_of(b, 1);
     bench.schedule = LR_SCHEDULE_RING;
@@ -226,18 +237,22 @@ done:
 static lr_status measure(ring_bench *b, lr_error *err) {
     lr_status st = LR_OK;
     int most = b->ranks.comm ? b->ranks.comm->size : 64;
-    LR_TRY(lr_kernels_get(LR_ISA_AUTO, LR_GEMM_AUTO, &b->kernels, err));
     for (size_t c = 0; c < b->n_counts; c++) {
         if (b->counts[c] > (uint64_t)most) {
             LR_FAIL(LR_E_USAGE, "--ranks: %llu are more than the %d there %s", (unsigned long long)b->counts[c], most,
                     b->ranks.comm ? "are" : "can be");
         }
     }
+    b->machine.threads = (size_t)threads_of(b, 1);
+    b->machine.repeats = b->options->repeats;
+    LR_TRY(lr_kernels_get(LR_ISA_AUTO, LR_GEMM_AUTO, &b->machine.kernels, err));
+    LR_TRY(cli_bench_measure_machine(&b->machine, err));
     if (!b->results && !cli_is_silent()) {
-        printf("kernels %s, %zu heads of %zu, %zu of keys and values, chunks of %llu tokens, %s ranks\n"
-               "   tokens ranks schedule     seconds   compute  transfer  hidden simulated   MB sent volume  MB a rank"
-               "  bytes\n", b->kernels->isa, b->options->heads, b->options->head_dim, b->options->kv_heads,
-               (unsigned long long)b->options->chunk, b->ranks.comm ? "MPI" : "local");
+        cli_bench_print_machine(&b->machine, b->ranks.comm ? "MPI ranks" : "local ranks");
+        printf("%zu heads of %zu, %zu of keys and values, chunks of %llu tokens\n"
+               "   tokens ranks schedule     seconds  (median) of peak   compute  transfer  hidden simulated   MB sent"
+               "   GB/s volume  MB a rank  bytes\n", b->options->heads, b->options->head_dim, b->options->kv_heads,
+               (unsigned long long)b->options->chunk);
     }
     for (size_t i = 0; i < b->n_tokens; i++) LR_TRY(measure_length(b, b->tokens[i], err));
 done:
@@ -431,10 +446,11 @@ static int end_bench(ring_bench *b) {
     if (cli_is_silent()) return code;
     if (!o->json) return cli_finish_output(code);
     json_t *results = b->results ? json_incref(b->results) : NULL, *lengths = b->lengths ? json_incref(b->lengths) : NULL;
-    return cli_print_json(json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "bench", "ring", "simulated",
-                                    o->simulate, "heads", (json_int_t)o->heads, "kv_heads", (json_int_t)o->kv_heads,
-                                    "head_dim", (json_int_t)o->head_dim, "chunk", (json_int_t)o->chunk, "results",
-                                    results, "hidden_from", lengths), code);
+    json_t *more = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "bench", "ring", "simulated", o->simulate,
+                             "heads", (json_int_t)o->heads, "kv_heads", (json_int_t)o->kv_heads, "head_dim",
+                             (json_int_t)o->head_dim, "chunk", (json_int_t)o->chunk, "results", results, "hidden_from",
+                             lengths);
+    return cli_print_json(o->simulate ? more : cli_bench_document("ring", &b->machine, more), code);
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
@@ -464,7 +480,7 @@ const cli_command cli_bench_ring = {
     .usage = "[OPTION]...",
     .text = "Times one layer of full attention over local ranks, or under mpirun over processes, by each schedule: "
             "with the exchange of keys and values, without it, and the exchange alone. 'hidden' is the share of "
-            "the exchange that computation hides. The volume is checked against 2 (P - 1) n H_kv D elements, and "
+            "the exchange that computation hides, 'GB/s' are those of the exchange alone, of all ranks together. The volume is checked against 2 (P - 1) n H_kv D elements, and "
             "the output against that of one rank: it must be the same bytes (exit status 1 if not). 'simulated' "
             "is what the simulation makes of the two partial times.\n\n--simulate does the same for machines that "
             "are not at hand, tells from which length on the exchange is hidden, and whether several smaller "

@@ -10,7 +10,6 @@
 
 #include "peak.h"
 
-#define REPEATS 21
 #define REPEAT_SECONDS 4e-3 /* long against waking a thread, short against a time slice */
 #define PEAK_TURNS 20000
 
@@ -69,6 +68,13 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Sorts; the median. */
+static double summarise(double *rates, int count)
+{
+    qsort(rates, (size_t)count, sizeof *rates, ascending);
+    return (rates[(count - 1) / 2] + rates[count / 2]) / 2;
+}
+
 static void run_peak(void *arg, size_t thread)
 {
     double (*const *loop)(size_t) = arg;
@@ -90,35 +96,40 @@ static double (*peak_of(const lr_kernels *kernels))(size_t)
 }
 
 /* work NULL: the peak alone. */
-static lr_status measure(const lr_kernels *kernels, size_t threads, workload *work,
+static lr_status measure(const lr_kernels *kernels, size_t threads, int repeats, workload *work,
                          lr_bench_figure *out, lr_error *err)
 {
     lr_status st = LR_OK;
     lr_pool *pool = NULL;
     double (*loop)(size_t) = peak_of(kernels);
-    double rates[REPEATS], best_peak = 0, core = 0, core_peak = 0;
+    double *rates = NULL, best_peak = 0, core = 0, core_peak = 0;
     workload peak = {.run = run_peak, .arg = &loop, .flops = loop(PEAK_TURNS)};
+    if (repeats < 1) LR_FAIL(LR_E_USAGE, "nothing to be timed");
     LR_TRY(lr_pool_create(threads, &pool, err));
+    LR_TRY(LR_NEW(&rates, (size_t)repeats, "timings", err));
     calibrate(&peak);
     if (work != NULL) calibrate(work);
-    for (int i = 0; i < REPEATS; i++) {
+    for (int i = 0; i < repeats; i++) {
         double rate = repeat(pool, &peak, &core_peak);
         best_peak = fmax(best_peak, rate);
         rates[i] = work != NULL ? repeat(pool, work, &core) : rate;
     }
     if (work == NULL) core = core_peak;
-    qsort(rates, REPEATS, sizeof *rates, ascending);
-    *out = (lr_bench_figure){.best = rates[REPEATS - 1], .median = rates[REPEATS / 2], .peak = best_peak,
-                             .core = core, .core_peak = core_peak, .share = core / core_peak};
+    double median = summarise(rates, repeats), best = rates[repeats - 1];
+    double gflop = (work != NULL ? work->flops : peak.flops) * (double)threads * 1e-9;
+    *out = (lr_bench_figure){.best = best, .median = median, .seconds_min = gflop / best,
+                             .seconds_median = gflop / median, .peak = best_peak, .core = core,
+                             .core_peak = core_peak, .share = core / core_peak};
 done:
+    lr_free(rates);
     lr_pool_free(pool);
     return st;
 }
 
-lr_status lr_bench_peak(const lr_kernels *kernels, size_t threads, lr_bench_figure *out,
+lr_status lr_bench_peak(const lr_kernels *kernels, size_t threads, int repeats, lr_bench_figure *out,
                         lr_error *err)
 {
-    return measure(kernels, threads, NULL, out, err);
+    return measure(kernels, threads, repeats, NULL, out, err);
 }
 
 /* count floats in [-1, 1), the same each time. */
@@ -145,38 +156,44 @@ static lr_status product(size_t a, size_t b, size_t c, size_t *out, lr_error *er
 
 /* ------------------------------------------------------------------ memory */
 
-#define STREAM_FLOATS ((size_t)1 << 24) /* of an array: 64 MiB */
 #define STREAM_PARTS 256
-#define STREAM_REPEATS 9
+
+typedef struct stream_bench {
+    float *arrays[3];
+    size_t floats;
+} stream_bench;
 
 static void stream_part(void *arg, size_t index, size_t worker)
 {
-    float *const *arrays = arg;
-    const size_t count = STREAM_FLOATS / STREAM_PARTS;
-    float *restrict a = arrays[0] + index * count;
-    const float *restrict b = arrays[1] + index * count, *restrict c = arrays[2] + index * count;
+    const stream_bench *s = arg;
+    const size_t count = s->floats / STREAM_PARTS;
+    float *restrict a = s->arrays[0] + index * count;
+    const float *restrict b = s->arrays[1] + index * count, *restrict c = s->arrays[2] + index * count;
     (void)worker;
     for (size_t i = 0; i < count; i++) a[i] = b[i] + 3 * c[i];
 }
 
-lr_status lr_bench_stream(size_t threads, double *best, double *median, lr_error *err)
+lr_status lr_bench_stream(size_t threads, int repeats, size_t floats, double *best, double *median,
+                          lr_error *err)
 {
     lr_status st = LR_OK;
     lr_pool *pool = NULL;
-    float *arrays[3] = {NULL};
-    double rates[STREAM_REPEATS];
+    stream_bench s = {.floats = floats};
+    double *rates = NULL;
+    if (repeats < 1 || floats == 0 || floats % STREAM_PARTS != 0) LR_FAIL(LR_E_USAGE, "nothing to be timed");
     LR_TRY(lr_pool_create(threads, &pool, err));
-    for (size_t i = 0; i < 3; i++) LR_TRY(make_floats(&arrays[i], STREAM_FLOATS, err));
-    for (int i = -1; i < STREAM_REPEATS; i++) {
+    LR_TRY(LR_NEW(&rates, (size_t)repeats, "timings", err));
+    for (size_t i = 0; i < 3; i++) LR_TRY(make_floats(&s.arrays[i], floats, err));
+    for (int i = -1; i < repeats; i++) {
         double start = seconds();
-        lr_pool_for(pool, STREAM_PARTS, stream_part, arrays);
-        if (i >= 0) rates[i] = 3e-9 * sizeof(float) * (double)STREAM_FLOATS / (seconds() - start);
+        lr_pool_for(pool, STREAM_PARTS, stream_part, &s);
+        if (i >= 0) rates[i] = 3e-9 * sizeof(float) * (double)floats / (seconds() - start);
     }
-    qsort(rates, STREAM_REPEATS, sizeof *rates, ascending);
-    *best = rates[STREAM_REPEATS - 1];
-    *median = rates[STREAM_REPEATS / 2];
+    *median = summarise(rates, repeats);
+    *best = rates[repeats - 1];
 done:
-    for (size_t i = 0; i < 3; i++) lr_free(arrays[i]);
+    for (size_t i = 0; i < 3; i++) lr_free(s.arrays[i]);
+    lr_free(rates);
     lr_pool_free(pool);
     return st;
 }
@@ -218,8 +235,8 @@ done:
     return st;
 }
 
-lr_status lr_bench_gemm(const lr_kernels *kernels, size_t threads, size_t rows, size_t n, size_t k,
-                        lr_dtype weights, lr_bench_figure *out, lr_error *err)
+lr_status lr_bench_gemm(const lr_kernels *kernels, size_t threads, int repeats, size_t rows, size_t n,
+                        size_t k, lr_dtype weights, lr_bench_figure *out, lr_error *err)
 {
     lr_status st = LR_OK;
     gemm_bench b = {.kernels = kernels, .rows = rows, .n = n, .k = k};
@@ -234,7 +251,7 @@ lr_status lr_bench_gemm(const lr_kernels *kernels, size_t threads, size_t rows, 
     LR_TRY(make_floats(&b.scratch, scratch, err));
     workload work = {.run = run_gemm, .arg = &b,
                      .flops = 2.0 * (double)rows * (double)n * (double)k};
-    LR_TRY(measure(kernels, threads, &work, out, err));
+    LR_TRY(measure(kernels, threads, repeats, &work, out, err));
 done:
     lr_free(b.scratch);
     lr_free(b.y);
@@ -301,8 +318,9 @@ done:
     return st;
 }
 
-lr_status lr_bench_attention(const lr_kernels *kernels, size_t threads, size_t tokens, size_t group,
-                             size_t head_dim, size_t n_keys, lr_bench_figure *out, lr_error *err)
+lr_status lr_bench_attention(const lr_kernels *kernels, size_t threads, int repeats, size_t tokens,
+                             size_t group, size_t head_dim, size_t n_keys, lr_bench_figure *out,
+                             lr_error *err)
 {
     lr_status st = LR_OK;
     attention_bench b = {.kernels = kernels, .tokens = tokens, .group = group,
@@ -310,7 +328,7 @@ lr_status lr_bench_attention(const lr_kernels *kernels, size_t threads, size_t t
     LR_TRY(make_attention(&b, threads, err));
     workload work = {.run = run_attention, .arg = &b,
                      .flops = 4.0 * (double)b.rows * (double)n_keys * (double)head_dim};
-    LR_TRY(measure(kernels, threads, &work, out, err));
+    LR_TRY(measure(kernels, threads, repeats, &work, out, err));
 done:
     lr_free(b.range);
     lr_free(b.scratch);

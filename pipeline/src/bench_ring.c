@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -24,6 +25,7 @@ typedef struct bench_rank {
     uint64_t *lo, *hi;       /* [LR_ROW_TILE], the same for all tokens */
     lr_arena buffers;
     size_t memory;
+    double *times; /* [repeats] */
     const lr_chunk_header *chunk; /* at hand */
 } bench_rank;
 
@@ -99,6 +101,7 @@ static lr_status prepare(bench_rank *b, lr_error *err) {
     b->scratch = take_memory(b, threads, b->scratch_floats * sizeof(float), &st, err);
     b->lo = take_memory(b, LR_ROW_TILE, sizeof *b->lo, &st, err);
     b->hi = take_memory(b, LR_ROW_TILE, sizeof *b->hi, &st, err);
+    if (st == LR_OK) st = LR_NEW(&b->times, (size_t)o->repeats, "timings", err);
     for (size_t i = 0; st == LR_OK && i < b->n_own; i++) {
         uint64_t tokens = lr_partition_chunk_tokens(&b->parts, b->parts.first_chunk[rank] + i);
         b->own[i] = take_memory(b, lr_chunk_bytes(&o->shape, tokens), 1, &st, err);
@@ -121,6 +124,7 @@ done:
 static void finish(bench_rank *b) {
     for (size_t i = 0; b->own && i < b->n_own; i++) lr_free(b->own[i]);
     lr_arena_free(&b->buffers);
+    lr_free(b->times);
     lr_free(b->hi);
     lr_free(b->lo);
     lr_free(b->scratch);
@@ -233,13 +237,27 @@ done:
     return st;
 }
 
-static lr_status time_best(bench_rank *b, timed what, double *best, lr_error *err) {
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Runs before the first that counts. */
+static int warm_ups(const bench_rank *b) {
+    return b->bench->repeats > 1;
+}
+
+static lr_status time_runs(bench_rank *b, timed what, double *least, double *median, lr_error *err) {
     lr_status st = LR_OK;
-    for (int i = 0; i < b->bench->repeats; i++) {
+    int repeats = b->bench->repeats;
+    for (int i = -warm_ups(b); i < repeats; i++) {
         double seconds = 0;
         LR_TRY(time_once(b, what, &seconds, err));
-        if (i == 0 || seconds < *best) *best = seconds;
+        if (i >= 0) b->times[i] = seconds;
     }
+    qsort(b->times, (size_t)repeats, sizeof *b->times, by_value);
+    *least = b->times[0];
+    *median = (b->times[(repeats - 1) / 2] + b->times[repeats / 2]) / 2;
 done:
     return st;
 }
@@ -342,12 +360,13 @@ lr_status lr_bench_ring(lr_comm *comm, const lr_ring_bench *bench, lr_ring_figur
         LR_FAIL(LR_E_USAGE, "nothing to be timed, or heads that do not share KV heads evenly");
     }
     LR_TRY(prepare(&b, err));
-    LR_TRY(time_best(&b, COMPUTE_ALONE, &out->compute, err));
-    LR_TRY(time_best(&b, TRANSFER_ALONE, &out->transfer, err));
+    uint64_t runs = (uint64_t)(bench->repeats + warm_ups(&b));
+    LR_TRY(time_runs(&b, COMPUTE_ALONE, &out->compute, &out->compute_median, err));
+    LR_TRY(time_runs(&b, TRANSFER_ALONE, &out->transfer, &out->transfer_median, err));
     uint64_t messages = comm->stats.messages_sent, bytes = comm->stats.bytes_sent;
-    LR_TRY(time_best(&b, WITH_TRANSFER, &out->seconds, err));
-    mine = (account){.messages = (comm->stats.messages_sent - messages) / (uint64_t)bench->repeats,
-                     .bytes = (comm->stats.bytes_sent - bytes) / (uint64_t)bench->repeats,
+    LR_TRY(time_runs(&b, WITH_TRANSFER, &out->seconds, &out->seconds_median, err));
+    mine = (account){.messages = (comm->stats.messages_sent - messages) / runs,
+                     .bytes = (comm->stats.bytes_sent - bytes) / runs,
                      .memory = b.memory};
     LR_TRY(collect(&b, &mine, out, err));
     LR_TRY(digest(&b, out->digest, err));

@@ -12,7 +12,7 @@ json '[.results[] | .same_bytes and .elements == .elements_due] | all'
 # 2 (P - 1) n H_kv D
 json '[.results[] | .elements == 2 * (.ranks - 1) * .tokens * 32] | all'
 json '[.results[] | .bytes_sent >= 4 * .elements and .bytes_per_rank > 0 and .hidden >= 0 and .hidden <= 1] | all'
-json '[.results[] | .seconds > 0 and .seconds_compute > 0 and .seconds_simulated > 0] | all'
+json '[.results[] | .seconds_min > 0 and .seconds_compute > 0 and .seconds_simulated > 0] | all'
 json '[.results[] | select(.tokens == 500) | .digest] | unique | length == 1'
 json '[.results[].schedule] | unique == ["all-gather", "none", "ring", "two-level"]'
 json '[.results[] | select(.ranks == 8 and .tokens == 1001) | .messages] | unique == [224]'

@@ -18,10 +18,17 @@ static const lr_kernels *table(lr_isa isa, lr_gemm gemm)
     return kernels;
 }
 
+/* Few repeats: that there are figures is tested, not what they are. */
+static int repeats(void)
+{
+    return lrt_emulated() ? 2 : 5;
+}
+
 /* How large a share is depends on the machine's other work: nothing to assert. */
 static void assert_sane(const lr_bench_figure *f)
 {
     assert_true(f->median > 0 && f->best >= f->median);
+    assert_true(f->seconds_min > 0 && f->seconds_median >= f->seconds_min);
     assert_true(f->peak > 0 && f->core_peak > 0 && f->share == f->core / f->core_peak);
 }
 
@@ -33,11 +40,11 @@ static void test_figures_are_shares_of_the_peak(void **state)
         lr_bench_figure f;
         lr_error err = {0};
         if (kernels == NULL) continue;
-        lrt_assert_ok(lr_bench_peak(kernels, 2, &f, &err), &err);
+        lrt_assert_ok(lr_bench_peak(kernels, 2, repeats(), &f, &err), &err);
         assert_sane(&f);
-        lrt_assert_ok(lr_bench_gemm(kernels, 2, 24, 64, 100, LR_BF16, &f, &err), &err);
+        lrt_assert_ok(lr_bench_gemm(kernels, 2, repeats(), 24, 64, 100, LR_BF16, &f, &err), &err);
         assert_sane(&f);
-        lrt_assert_ok(lr_bench_attention(kernels, 2, 5, 2, 40, 150, &f, &err), &err);
+        lrt_assert_ok(lr_bench_attention(kernels, 2, repeats(), 5, 2, 40, 150, &f, &err), &err);
         assert_sane(&f);
     }
 }
@@ -47,7 +54,7 @@ static void test_memory_has_a_rate(void **state)
     (void)state;
     double best, median;
     lr_error err = {0};
-    lrt_assert_ok(lr_bench_stream(2, &best, &median, &err), &err);
+    lrt_assert_ok(lr_bench_stream(2, repeats(), (size_t)1 << (lrt_emulated() ? 14 : 20), &best, &median, &err), &err);
     assert_true(median > 0 && best >= median);
 }
 
@@ -57,9 +64,14 @@ static void test_measurements_that_cannot_be_are_refused(void **state)
     const lr_kernels *kernels = table(LR_ISA_SCALAR, LR_GEMM_PACKED);
     lr_bench_figure f;
     lr_error err = {0};
-    assert_int_equal(lr_bench_gemm(kernels, 1, SIZE_MAX / 8, 16, 16, LR_F32, &f, &err), LR_E_NOMEM);
+    assert_int_equal(lr_bench_gemm(kernels, 1, 1, SIZE_MAX / 8, 16, 16, LR_F32, &f, &err), LR_E_NOMEM);
     lr_error_clear(&err);
-    assert_int_equal(lr_bench_attention(kernels, 1, SIZE_MAX / 8, 2, 16, 16, &f, &err), LR_E_NOMEM);
+    assert_int_equal(lr_bench_attention(kernels, 1, 1, SIZE_MAX / 8, 2, 16, 16, &f, &err), LR_E_NOMEM);
+    double best, median;
+    lr_error_clear(&err);
+    assert_int_equal(lr_bench_gemm(kernels, 1, 0, 2, 3, 4, LR_F32, &f, &err), LR_E_USAGE);
+    lr_error_clear(&err);
+    assert_int_equal(lr_bench_stream(1, 1, 1000, &best, &median, &err), LR_E_USAGE);
 }
 
 static lr_status measure_all(void *arg, lr_error *err)
@@ -67,9 +79,9 @@ static lr_status measure_all(void *arg, lr_error *err)
     lr_bench_figure f;
     lr_status st = LR_OK;
     double best, median;
-    LR_TRY(lr_bench_stream(1, &best, &median, err));
-    LR_TRY(lr_bench_gemm(arg, 1, 2, 3, 4, LR_F32, &f, err));
-    LR_TRY(lr_bench_attention(arg, 1, 2, 1, 2, 3, &f, err));
+    LR_TRY(lr_bench_stream(1, 1, 256, &best, &median, err));
+    LR_TRY(lr_bench_gemm(arg, 1, 1, 2, 3, 4, LR_F32, &f, err));
+    LR_TRY(lr_bench_attention(arg, 1, 1, 2, 1, 2, 3, &f, err));
 done:
     return st;
 }
@@ -92,7 +104,7 @@ static void print_gemm(size_t threads, size_t rows, size_t n, size_t k, lr_dtype
             lr_bench_figure f;
             lr_error err = {0};
             if (kernels == NULL) continue;
-            lrt_assert_ok(lr_bench_gemm(kernels, threads, rows, n, k, dtype, &f, &err), &err);
+            lrt_assert_ok(lr_bench_gemm(kernels, threads, LR_BENCH_REPEATS, rows, n, k, dtype, &f, &err), &err);
             printf("  %s %.0f (%s %.0f%%)", kernels->gemm, f.best, kernels->isa, 100 * f.share);
             fflush(stdout);
         }
@@ -107,8 +119,8 @@ static void print_attention(size_t threads, size_t tokens, size_t group, size_t 
         lr_bench_figure f;
         lr_error err = {0};
         if (kernels == NULL) continue;
-        lrt_assert_ok(lr_bench_attention(kernels, threads, tokens, group, head_dim, keys, &f, &err),
-                      &err);
+        lrt_assert_ok(lr_bench_attention(kernels, threads, LR_BENCH_REPEATS, tokens, group, head_dim, keys,
+                                         &f, &err), &err);
         printf("  %s %.0f (%.0f%%)", kernels->isa, f.best, 100 * f.share);
         fflush(stdout);
     }

@@ -83,6 +83,9 @@ void lrt_guarded_free(float *block);
 /* ------------------------------------------------------------------ status */
 
 /* Succeeds only for LR_OK and otherwise fails the test with the error's text. */
+/* Whether the processor is emulated (LR_TEST_EMULATED is set): large grids are then worked in wider steps. */
+bool lrt_emulated(void);
+
 #define lrt_assert_ok(status, err)                                                                 \
     do {                                                                                           \
         lr_status lrt_status_ = (status);                                                          \

@@ -108,3 +108,9 @@ void lrt_fill_normal(lrt_random *random, float *out, size_t n, float deviation)
 {
     for (size_t i = 0; i < n; i++) out[i] = deviation * lrt_normal(random);
 }
+
+bool lrt_emulated(void)
+{
+    const char *set = getenv("LR_TEST_EMULATED");
+    return set != NULL && *set != '\0';
+}

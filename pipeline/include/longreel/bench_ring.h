@@ -18,13 +18,14 @@ typedef struct lr_ring_bench {
     lr_kv_shape shape;
     lr_schedule schedule;
     int node_ranks;       /* as in lr_exchange */
-    int threads, repeats; /* threads a rank; the least time of so many counts */
+    int threads, repeats; /* threads a rank; runs that count, after one that does not when more than 1 */
     const lr_kernels *kernels;
     lr_cancel *cancel;
 } lr_ring_bench;
 
 typedef struct lr_ring_figures {
-    double seconds, compute, transfer; /* all ranks: until the last one is through */
+    double seconds, compute, transfer; /* all ranks: until the last one is through; the least of the runs */
+    double seconds_median, compute_median, transfer_median;
     double hidden;        /* share of the transfer: 1 - (seconds - compute) / transfer, kept within 0 and 1; 1
                              where nothing is sent */
     uint64_t messages, bytes_sent;    /* of all ranks, as their communicators counted them */
