@@ -11,6 +11,7 @@ missed=0
 
 while IFS='|' read -r program tests kernel after which from to; do
     [ -n "$program" ] || continue
+    case $kernel in *_large) export STANDIN_ARCHITECTURE=90 ;; *) unset STANDIN_ARCHITECTURE ;; esac
     log=$(STANDIN_EDIT="$kernel|$after|$which|$from|$to" "$directory/$program" "$tests" 2>&1)
     if grep -q 'no instruction to edit' <<<"$log"; then
         echo "FAILED: $kernel has no '$from' number $which"
@@ -60,6 +61,8 @@ test_cuda_attention|*very_key*|lr_attention_64|-|2|bar.sync 0|
 test_cuda_attention|*very_key*|lr_attention_64|-|3|bar.sync 0|
 test_cuda_attention|*very_key*|lr_attention_64|-|4|bar.sync 0|
 test_cuda_attention|*very_key*|lr_attention_512|-|3|bar.sync 0|
+test_cuda_attention|*very_key*|lr_attention_512_large|-|3|bar.sync 0|
+test_cuda_attention|*very_key*|lr_attention_512_large|mma.sync|0|setp.ge.u32|setp.gt.u32
 test_cuda_attention|*very_key*|lr_attention_64|-|1|cp.async.wait_group 1|cp.async.wait_group 2
 test_cuda_attention|*very_key*|lr_attention_64|-|0|m8n8.x4.trans|m8n8.x4
 test_cuda_attention|*within*|lr_attention_64|-|0|m8n8.x4.shared|m8n8.x4.trans.shared

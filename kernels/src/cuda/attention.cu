@@ -1,7 +1,7 @@
 /* Attention over chunks of keys, with the online softmax carried along (longreel/kernels.h has the formulas):
  *     s = q k^T ;  m' = max(m, s) ;  p = exp(s - m') ;  l' = l exp(m - m') + sum p ;  o' = o exp(m - m') + p v
  *
- * A block has ROWS rows, 16 to each warp of a column of warps; COLUMNS warps share rows: each takes a share of
+ * A block has ROWS rows, 16 BANDS to each warp of a column of warps; COLUMNS warps share rows: each takes a share of
  * the keys in s, and of head_dim in o. Keys come in sub-blocks of KEYS counted from the chunk's first one. While
  * s is made from K, V is on its way; while o is, the next K.
  *
@@ -25,8 +25,8 @@ struct Place {
     uint64_t key, n;
 };
 
-template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
-    static constexpr int THREADS = ROWS / 16 * COLUMNS * LANES, UNITS = D / EIGHT;
+template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
+    static constexpr int THREADS = ROWS / (16 * BANDS) * COLUMNS * LANES, UNITS = D / EIGHT;
     static constexpr int WARP_KEYS = KEYS / COLUMNS, WARP_DIMS = D / COLUMNS;
     static constexpr int S_TILES = WARP_KEYS / 8, O_TILES = WARP_DIMS / 8;
 
@@ -36,9 +36,10 @@ template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
     float *maxima, *sums;         /* [COLUMNS, ROWS] */
     uint64_t row0, least, past;   /* the tile's first row; keys that any row of it sees */
     uint32_t kv_head, lane, warp_row, warp_column;
-    /* Of rows lane / 4 and lane / 4 + 8 of the warp's 16. maximum: over this warp's keys; correction: of what
+    /* Of rows lane / 4 and lane / 4 + 8 of each 16 of the warp. maximum: over this warp's keys; correction: of what
      * was summed before this sub-block. */
-    float s[S_TILES][4], o[O_TILES][4], m[2], l[2], maximum[2], correction[2];
+    float s[BANDS][S_TILES][4], o[BANDS][O_TILES][4];
+    float m[BANDS][2], l[BANDS][2], maximum[BANDS][2], correction[BANDS][2];
 
     __device__ __forceinline__ Attention(const lr_cu_attention &params, char *memory) : p(params)
     {
@@ -55,7 +56,7 @@ template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
         kv_head = blockIdx.y;
         uint32_t warp = threadIdx.x / LANES;
         lane = threadIdx.x % LANES;
-        warp_row = warp / COLUMNS * 16;
+        warp_row = warp / COLUMNS * (16 * BANDS);
         warp_column = warp % COLUMNS;
     }
 
@@ -146,204 +147,251 @@ template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
     __device__ __forceinline__ void scores()
     {
 #pragma unroll
-        for (int j = 0; j < S_TILES; j++) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+        for (int band = 0; band < BANDS; band++)
+#pragma unroll
+            for (int j = 0; j < S_TILES; j++) s[band][j][0] = s[band][j][1] = s[band][j][2] = s[band][j][3] = 0;
         uint32_t key = warp_column * WARP_KEYS + lane % 8 + lane / 16 * 8;
 #pragma unroll 4
         for (int d = 0; d < D / 16; d++) {
-            uint32_t a[4], b[4];
-            ldmatrix(a, q + unit_at<UNITS>(warp_row + lane % 16, 2 * d + lane / 16));
+            uint32_t a[BANDS][4], b[4];
+#pragma unroll
+            for (int band = 0; band < BANDS; band++)
+                ldmatrix(a[band], q + unit_at<UNITS>(warp_row + 16 * band + lane % 16, 2 * d + lane / 16));
 #pragma unroll
             for (int j = 0; j < S_TILES; j += 2) {
                 ldmatrix(b, k + unit_at<UNITS>(key + 8 * j, 2 * d + lane / 8 % 2));
-                mma(s[j], a, b[0], b[1]);
-                mma(s[j + 1], a, b[2], b[3]);
+#pragma unroll
+                for (int band = 0; band < BANDS; band++) {
+                    mma(s[band][j], a[band], b[0], b[1]);
+                    mma(s[band][j + 1], a[band], b[2], b[3]);
+                }
             }
         }
     }
 
-    /* Keys [begin, end) of the sub-block that row `half` of this lane sees. */
-    __device__ __forceinline__ void range_of(int half, uint64_t first, uint32_t n, uint32_t *begin,
+    /* A row of the tile that this lane has values of. */
+    __device__ __forceinline__ uint32_t row_of(int band, int half) const
+    {
+        return warp_row + 16 * band + lane / 4 + 8 * half;
+    }
+
+    /* Keys [begin, end) of the sub-block that the row sees. */
+    __device__ __forceinline__ void range_of(uint32_t row, uint64_t first, uint32_t n, uint32_t *begin,
                                              uint32_t *end) const
     {
-        uint32_t row = warp_row + lane / 4 + 8 * half;
         uint64_t low = lo[row], high = hi[row];
         *begin = low <= first ? 0 : (uint32_t)min(low - first, (uint64_t)KEYS);
         *end = high <= first ? 0 : (uint32_t)min(high - first, (uint64_t)n);
     }
 
-    /* Scores of unseen keys become -inf; the largest of each row, over this warp's keys, for the others to see. */
+    /* Scores of unseen keys become -inf; the largest of the row, over this warp's keys, for the others to see. */
+    __device__ __forceinline__ void mask_row(int band, int half, uint64_t first, uint32_t n)
+    {
+        uint32_t begin, end;
+        float top = -INFINITY;
+        range_of(row_of(band, half), first, n, &begin, &end);
+#pragma unroll
+        for (int j = 0; j < S_TILES; j++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                uint32_t key = warp_column * WARP_KEYS + 8 * j + lane % 4 * 2 + i;
+                float &x = s[band][j][2 * half + i];
+                x = key >= begin && key < end ? x : -INFINITY;
+                top = fmaxf(top, x);
+            }
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        if (COLUMNS > 1) {
+            if (lane % 4 == 0) maxima[warp_column * ROWS + row_of(band, half)] = top;
+        } else {
+            maximum[band][half] = top;
+        }
+    }
+
     __device__ __forceinline__ void mask(uint64_t first, uint32_t n)
     {
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint32_t begin, end;
-            float top = -INFINITY;
-            range_of(half, first, n, &begin, &end);
-#pragma unroll
-            for (int j = 0; j < S_TILES; j++)
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    uint32_t key = warp_column * WARP_KEYS + 8 * j + lane % 4 * 2 + i;
-                    float &x = s[j][2 * half + i];
-                    x = key >= begin && key < end ? x : -INFINITY;
-                    top = fmaxf(top, x);
-                }
-            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-            if (COLUMNS > 1) {
-                if (lane % 4 == 0) maxima[warp_column * ROWS + warp_row + lane / 4 + 8 * half] = top;
-            } else {
-                maximum[half] = top;
-            }
+        for (int band = 0; band < BANDS; band++) {
+            mask_row(band, 0, first, n);
+            mask_row(band, 1, first, n);
         }
     }
 
-    /* p = exp(s - m'), corrections, and the sum of each row over this warp's keys. */
+    /* p = exp(s - m'), the correction, and the sum of the row over this warp's keys. */
+    __device__ __forceinline__ void weigh_row(int band, int half)
+    {
+        uint32_t row = row_of(band, half);
+        float top = m[band][half];
+        if (COLUMNS > 1) {
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) top = fmaxf(top, maxima[c * ROWS + row]);
+        } else {
+            top = fmaxf(top, maximum[band][half]);
+        }
+        float base = top == -INFINITY ? 0 : top, sum = 0; /* a row that has seen nothing yet */
+        correction[band][half] = exp2_fast((m[band][half] - base) * LOG2E);
+        m[band][half] = top;
+#pragma unroll
+        for (int j = 0; j < S_TILES; j++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                float &x = s[band][j][2 * half + i];
+                x = exp2_fast((x - base) * LOG2E);
+                sum += x;
+            }
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        if (COLUMNS > 1) {
+            if (lane % 4 == 0) sums[warp_column * ROWS + row] = sum;
+        } else {
+            l[band][half] = l[band][half] * correction[band][half] + sum;
+        }
+    }
+
     __device__ __forceinline__ void weigh()
     {
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint32_t row = warp_row + lane / 4 + 8 * half;
-            float top = m[half];
-            if (COLUMNS > 1) {
-#pragma unroll
-                for (int c = 0; c < COLUMNS; c++) top = fmaxf(top, maxima[c * ROWS + row]);
-            } else {
-                top = fmaxf(top, maximum[half]);
-            }
-            float base = top == -INFINITY ? 0 : top, sum = 0; /* a row that has seen nothing yet */
-            correction[half] = exp2_fast((m[half] - base) * LOG2E);
-            m[half] = top;
-#pragma unroll
-            for (int j = 0; j < S_TILES; j++)
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    float &x = s[j][2 * half + i];
-                    x = exp2_fast((x - base) * LOG2E);
-                    sum += x;
-                }
-            sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-            if (COLUMNS > 1) {
-                if (lane % 4 == 0) sums[warp_column * ROWS + row] = sum;
-            } else {
-                l[half] = l[half] * correction[half] + sum;
-            }
+        for (int band = 0; band < BANDS; band++) {
+            weigh_row(band, 0);
+            weigh_row(band, 1);
+            if (COLUMNS > 1) share_weights(band);
         }
-        if (COLUMNS > 1) share_weights();
     }
 
     /* p as bf16 into shared memory [ROWS, KEYS], for the warps that share the rows. */
-    __device__ __forceinline__ void share_weights()
+    __device__ __forceinline__ void share_weights(int band)
     {
 #pragma unroll
         for (int j = 0; j < S_TILES; j++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                uint32_t row = warp_row + lane / 4 + 8 * half, unit = warp_column * (WARP_KEYS / 8) + j;
-                uint32_t to = weights + unit_at<KEYS / 8>(row, unit) + lane % 4 * 4;
-                asm volatile("st.shared.b32 [%0], %1;" :: "r"(to), "r"(bf16_pair(s[j][2 * half], s[j][2 * half + 1]))
-                             : "memory");
+                uint32_t unit = warp_column * (WARP_KEYS / 8) + j;
+                uint32_t to = weights + unit_at<KEYS / 8>(row_of(band, half), unit) + lane % 4 * 4;
+                asm volatile("st.shared.b32 [%0], %1;"
+                             :: "r"(to), "r"(bf16_pair(s[band][j][2 * half], s[band][j][2 * half + 1])) : "memory");
             }
     }
 
     /* ---------------------------------------------------------------- values */
 
+    /* Where warps share rows: the sums of all of them, in the order of the keys. */
+    __device__ __forceinline__ void add_sums(int band, int half)
+    {
+        float sum = 0;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) sum += sums[c * ROWS + row_of(band, half)];
+        l[band][half] = l[band][half] * correction[band][half] + sum;
+    }
+
+    /* The weights of keys 16 j .. 16 j + 15. */
+    __device__ __forceinline__ void load_weights(uint32_t a[4], int band, int j) const
+    {
+        if constexpr (COLUMNS > 1) {
+            ldmatrix(a, weights + unit_at<KEYS / 8>(warp_row + 16 * band + lane % 16, 2 * j + lane / 16));
+        } else {
+            const float *x = s[band][2 * j], *y = s[band][2 * j + 1];
+            a[0] = bf16_pair(x[0], x[1]), a[1] = bf16_pair(x[2], x[3]);
+            a[2] = bf16_pair(y[0], y[1]), a[3] = bf16_pair(y[2], y[3]);
+        }
+    }
+
     __device__ __forceinline__ void values()
     {
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            if (COLUMNS == 1) break;
-            uint32_t row = warp_row + lane / 4 + 8 * half;
-            float sum = 0;
+        for (int band = 0; band < BANDS; band++) {
+            if (COLUMNS > 1) add_sums(band, 0), add_sums(band, 1);
 #pragma unroll
-            for (int c = 0; c < COLUMNS; c++) sum += sums[c * ROWS + row];
-            l[half] = l[half] * correction[half] + sum;
+            for (int n = 0; n < O_TILES; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) o[band][n][i] *= correction[band][i / 2];
         }
 #pragma unroll
-        for (int n = 0; n < O_TILES; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) o[n][i] *= correction[i / 2];
-#pragma unroll
         for (int j = 0; j < KEYS / 16; j++) {
-            uint32_t a[4], b[4];
-            if constexpr (COLUMNS > 1) {
-                ldmatrix(a, weights + unit_at<KEYS / 8>(warp_row + lane % 16, 2 * j + lane / 16));
-            } else {
-                a[0] = bf16_pair(s[2 * j][0], s[2 * j][1]), a[1] = bf16_pair(s[2 * j][2], s[2 * j][3]);
-                a[2] = bf16_pair(s[2 * j + 1][0], s[2 * j + 1][1]);
-                a[3] = bf16_pair(s[2 * j + 1][2], s[2 * j + 1][3]);
-            }
+            uint32_t a[BANDS][4], b[4];
+#pragma unroll
+            for (int band = 0; band < BANDS; band++) load_weights(a[band], band, j);
             uint32_t key = 16 * j + lane % 8 + lane / 8 % 2 * 8, unit = warp_column * (WARP_DIMS / 8) + lane / 16;
 #pragma unroll
             for (int n = 0; n < O_TILES; n += 2) {
                 ldmatrix_transposed(b, v + unit_at<UNITS>(key, unit + n));
-                mma(o[n], a, b[0], b[1]);
-                mma(o[n + 1], a, b[2], b[3]);
+#pragma unroll
+                for (int band = 0; band < BANDS; band++) {
+                    mma(o[band][n], a[band], b[0], b[1]);
+                    mma(o[band][n + 1], a[band], b[2], b[3]);
+                }
             }
         }
     }
 
     /* ---------------------------------------------------------------- state */
 
-    __device__ __forceinline__ void load_state()
+    __device__ __forceinline__ void load_row(int band, int half)
     {
+        uint64_t row = row0 + row_of(band, half);
+        bool there = p.resume && row < p.n_rows;
+        uint64_t ml = token_of(row) * p.kv_heads * p.group + head_of(row);
+        m[band][half] = there ? global<const float>(p.m)[ml] : -INFINITY;
+        l[band][half] = there ? global<const float>(p.l)[ml] : 0;
+        const float *from = global<const float>(p.o) + token_of(row) * p.o_ld + head_of(row) * p.head_dim;
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint64_t row = row0 + warp_row + lane / 4 + 8 * half;
-            bool there = p.resume && row < p.n_rows;
-            uint64_t ml = token_of(row) * p.kv_heads * p.group + head_of(row);
-            m[half] = there ? global<const float>(p.m)[ml] : -INFINITY;
-            l[half] = there ? global<const float>(p.l)[ml] : 0;
-            const float *from = global<const float>(p.o) + token_of(row) * p.o_ld + head_of(row) * p.head_dim;
-#pragma unroll
-            for (int n = 0; n < O_TILES; n++) {
-                uint32_t d = warp_column * WARP_DIMS + 8 * n + lane % 4 * 2;
-                bool in = there && d < p.head_dim;
-                o[n][2 * half] = in ? from[d] : 0;
-                o[n][2 * half + 1] = in ? from[d + 1] : 0;
-            }
+        for (int n = 0; n < O_TILES; n++) {
+            uint32_t d = warp_column * WARP_DIMS + 8 * n + lane % 4 * 2;
+            bool in = there && d < p.head_dim;
+            o[band][n][2 * half] = in ? from[d] : 0;
+            o[band][n][2 * half + 1] = in ? from[d + 1] : 0;
         }
     }
 
     /* + 0: the sign of a zero must not tell which sub-blocks were passed over. */
-    __device__ __forceinline__ void keep_state(int half, uint64_t token, uint64_t head) const
+    __device__ __forceinline__ void keep_row(int band, int half, uint64_t token, uint64_t head) const
     {
         float *to = global<float>(p.o) + token * p.o_ld + head * p.head_dim;
         uint64_t ml = token * p.kv_heads * p.group + head;
         if (lane % 4 == 0 && warp_column == 0) {
-            global<float>(p.m)[ml] = m[half];
-            global<float>(p.l)[ml] = l[half];
+            global<float>(p.m)[ml] = m[band][half];
+            global<float>(p.l)[ml] = l[band][half];
         }
 #pragma unroll
         for (int n = 0; n < O_TILES; n++) {
             uint32_t d = warp_column * WARP_DIMS + 8 * n + lane % 4 * 2;
-            if (d < p.head_dim) to[d] = o[n][2 * half] + 0.0f, to[d + 1] = o[n][2 * half + 1] + 0.0f;
+            const float *x = o[band][n] + 2 * half;
+            if (d < p.head_dim) to[d] = x[0] + 0.0f, to[d + 1] = x[1] + 0.0f;
         }
     }
 
-    __device__ __forceinline__ void finish(int half, uint64_t token, uint64_t head) const
+    __device__ __forceinline__ void finish_row(int band, int half, uint64_t token, uint64_t head) const
     {
         uint64_t to = p.out + (token * p.out_ld + head * p.head_dim) * 2;
-        float inverse = l[half] > 0 ? 1 / l[half] : 0;
+        float inverse = l[band][half] > 0 ? 1 / l[band][half] : 0;
 #pragma unroll
         for (int n = 0; n < O_TILES; n++) {
             uint32_t d = warp_column * WARP_DIMS + 8 * n + lane % 4 * 2;
+            const float *x = o[band][n] + 2 * half;
             if (d < p.head_dim)
-                *global<uint32_t>(to + 2 * d) =
-                    bf16_pair(o[n][2 * half] * inverse + 0.0f, o[n][2 * half + 1] * inverse + 0.0f);
+                *global<uint32_t>(to + 2 * d) = bf16_pair(x[0] * inverse + 0.0f, x[1] * inverse + 0.0f);
+        }
+    }
+
+    __device__ __forceinline__ void load_state()
+    {
+#pragma unroll
+        for (int band = 0; band < BANDS; band++) {
+            load_row(band, 0);
+            load_row(band, 1);
         }
     }
 
     __device__ __forceinline__ void store() const
     {
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint64_t row = row0 + warp_row + lane / 4 + 8 * half;
-            if (row >= p.n_rows) continue;
-            if (p.out) finish(half, token_of(row), head_of(row));
-            else keep_state(half, token_of(row), head_of(row));
-        }
+        for (int band = 0; band < BANDS; band++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                uint64_t row = row0 + row_of(band, half);
+                if (row >= p.n_rows) continue;
+                if (p.out) finish_row(band, half, token_of(row), head_of(row));
+                else keep_row(band, half, token_of(row), head_of(row));
+            }
     }
 
     /* ---------------------------------------------------------------- the whole */
@@ -384,11 +432,11 @@ template <int D, int KEYS, int ROWS, int COLUMNS> struct Attention {
     }
 };
 
-#define DEFINE(unused, name, D, KEYS, ROWS, COLUMNS)                                                       \
-    extern "C" __global__ void __launch_bounds__(ROWS / 16 * COLUMNS * LANES)                      \
+#define DEFINE(unused, name, D, KEYS, ROWS, COLUMNS, BANDS)                                        \
+    extern "C" __global__ void __launch_bounds__(ROWS / (16 * BANDS) * COLUMNS * LANES)            \
         lr_##name(const __grid_constant__ lr_cu_attention p)                                       \
     {                                                                                              \
         extern __shared__ __align__(128) char memory[];                                            \
-        Attention<D, KEYS, ROWS, COLUMNS>(p, memory).run();                                        \
+        Attention<D, KEYS, ROWS, COLUMNS, BANDS>(p, memory).run();                                 \
     }
 LR_CU_ATTENTIONS(DEFINE, )

@@ -21,8 +21,8 @@ static const int kernel_shared[] = {
     LR_CU_KERNELS(SHARED)
 #undef SHARED
 };
-#define LEAST_SHARED 101376 /* that a block may have on every architecture from sm_80 on */
-#define FITS(name, module, shared) _Static_assert((shared) <= LEAST_SHARED, #name);
+#define MOST_SHARED 232448 /* that a block may have on any architecture */
+#define FITS(name, module, shared) _Static_assert((shared) <= MOST_SHARED, #name);
 LR_CU_KERNELS(FITS)
 #undef FITS
 
@@ -77,6 +77,8 @@ static lr_status find_kernels(lr_cu_device *d, lr_error *err)
 {
     for (size_t k = 0; k < LR_CU_N_KERNELS; k++) {
         size_t module = 0;
+        bool large = kernel_shared[k] > LR_CU_LEAST_SHARED; /* there is another for devices that have less */
+        if (large && (size_t)kernel_shared[k] > d->head.info.shared_bytes) continue;
         while (module < lr_cu_n_images && strcmp(lr_cu_images[module].name, kernel_modules[k])) module++;
         CUresult status = CUDA_ERROR_NOT_FOUND;
         if (module < lr_cu_n_images)

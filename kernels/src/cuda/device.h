@@ -16,8 +16,9 @@
     K(near, sound, 0) K(mel, mel, 0) K(rgb, picture, 0) K(resize_rows, picture, 0)                 \
     K(resize_cols, picture, 0) K(patches, picture, 0) K(positions, picture, 0) K(cells, picture, 0) \
     K(gemm, gemm, LR_CU_GEMM_SHARED) LR_CU_ATTENTIONS(LR_CU_AS_KERNEL, K)
-#define LR_CU_AS_KERNEL(K, name, D, KEYS, ROWS, COLUMNS)                                           \
+#define LR_CU_AS_KERNEL(K, name, D, KEYS, ROWS, COLUMNS, BANDS)                                           \
     K(name, attention, LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS))
+#define LR_CU_LEAST_SHARED 101376 /* that a block may have on every architecture from sm_80 on */
 
 typedef enum lr_cu_kernel {
 #define LR_CU_ENUM(name, module, shared) LR_CU_##name,

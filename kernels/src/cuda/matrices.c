@@ -26,32 +26,36 @@ static void linear(lr_stream *stream, lr_rows y, lr_rows x, lr_device_at w, lr_d
 
 typedef struct variant {
     lr_cu_kernel kernel;
-    size_t most_dim, rows, columns, shared;
+    size_t most_dim, rows, threads, shared;
 } variant;
 
-static const variant variants[] = { /* ascending by head_dim */
-#define VARIANT(unused, name, D, KEYS, ROWS, COLUMNS)                                              \
-    {LR_CU_##name, D, ROWS, COLUMNS, LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS)},
+static const variant variants[] = { /* ascending by head_dim; the larger one behind */
+#define VARIANT(unused, name, D, KEYS, ROWS, COLUMNS, BANDS)                                       \
+    {LR_CU_##name, D, ROWS, (ROWS) / (16 * (BANDS)) * (COLUMNS) * 32,                              \
+     LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS)},
     LR_CU_ATTENTIONS(VARIANT, )
 #undef VARIANT
 };
 
-/* The kernel for a head of this width; NULL when there is none. */
-static const variant *variant_for(const lr_device_attn *a)
+/* The kernel for a head of this width on a device; NULL when there is none. */
+static const variant *variant_for(const lr_cu_device *device, const lr_device_attn *a)
 {
+    const variant *found = NULL;
     if (a->head_dim % 8 != 0 || a->head_dim == 0 || !in_units(a->q.at, a->q.ld) || a->kv_ld % 8 != 0 ||
         !in_units(a->out.at, a->out.ld))
         return NULL;
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
-        if (a->head_dim <= variants[i].most_dim) return &variants[i];
-    return NULL;
+    for (const variant *v = variants; v < variants + sizeof variants / sizeof *variants; v++)
+        if (a->head_dim <= v->most_dim && v->shared <= device->head.info.shared_bytes &&
+            (!found || found->most_dim == v->most_dim))
+            found = v;
+    return found;
 }
 
 _Static_assert(sizeof(lr_device_chunk) == sizeof(lr_cu_chunk), "chunks are handed on as they are");
 
 static void attention(lr_stream *stream, const lr_device_attn *a)
 {
-    const variant *v = variant_for(a);
+    const variant *v = variant_for(stream->device, a);
     if (!v) {
         lr_cu_note(stream, CUDA_ERROR_INVALID_VALUE, "attention with a head_dim or rows that no kernel takes");
         return;
@@ -64,7 +68,7 @@ static void attention(lr_stream *stream, const lr_device_attn *a)
                               .kv_heads = (uint32_t)a->n_kv_heads, .head_dim = (uint32_t)a->head_dim,
                               .resume = a->resume};
     lr_cu_launch(stream, v->kernel, (const size_t[]){(rows + v->rows - 1) / v->rows, a->n_kv_heads, 1},
-                 (unsigned)(v->rows / 16 * v->columns * 32), v->shared, &params);
+                 (unsigned)v->threads, v->shared, &params);
 }
 
 void lr_cu_fill_matrices(lr_device_ops *ops)

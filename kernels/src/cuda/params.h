@@ -94,10 +94,13 @@ typedef struct lr_cu_attention {
     uint32_t resume;          /* begin with the state, not with an empty one */
 } lr_cu_attention;
 
-/* Kernels as A(K, name, D, KEYS, ROWS, COLUMNS): head_dim at most D, sub-blocks of KEYS keys, ROWS rows (16 a warp) by COLUMNS warps across. */
+/* Kernels as A(K, name, D, KEYS, ROWS, COLUMNS, BANDS): head_dim at most D, sub-blocks of KEYS keys, ROWS rows, 16 BANDS
+ * of them a warp, by COLUMNS warps across. Of two for the same D the second is for devices that have the shared memory
+ * it takes. */
 #define LR_CU_ATTENTIONS(A, K)                                                                     \
-    A(K, attention_64, 64, 64, 64, 1) A(K, attention_128, 128, 64, 64, 1)                          \
-    A(K, attention_256, 256, 32, 64, 1) A(K, attention_512, 512, 32, 32, 2)
+    A(K, attention_64, 64, 64, 64, 1, 1) A(K, attention_128, 128, 64, 64, 1, 1)                    \
+    A(K, attention_256, 256, 32, 64, 1, 1) A(K, attention_512, 512, 32, 32, 2, 1)                  \
+    A(K, attention_512_large, 512, 64, 64, 4, 2)
 /* Shared memory: q, k, v; where warps share rows the weights; each row's range of keys, and the warps' maxima
  * and sums of it. */
 #define LR_CU_ATTENTION_SHARED(D, KEYS, ROWS, COLUMNS)                                             \
