@@ -150,6 +150,70 @@ static lri_picture_kind look_hevc(const AVCodecParameters *p, const uint8_t *dat
     return kind;
 }
 
+/* ------------------------------------------------------------------ numbers of H.264 */
+
+/* H.264 7.3.2.1.1.1. */
+static void skip_scaling_list(bits *b, int size)
+{
+    int last = 8, next = 8;
+    for (int i = 0; i < size; i++) {
+        if (next != 0) {
+            unsigned code = take_ue(b);
+            int delta = code & 1 ? (int)((code + 1) / 2) : -(int)(code / 2);
+            next = (last + delta) & 255;
+        }
+        if (next != 0) last = next;
+    }
+}
+
+/* From the chroma format to the scaling lists, in the profiles that have them. */
+static void skip_high_profile(bits *b)
+{
+    unsigned chroma = take_ue(b);
+    if (chroma == 3) (void)take(b, 1);
+    (void)take_ue(b);
+    (void)take_ue(b);
+    (void)take(b, 1);
+    if (!take(b, 1)) return;
+    for (int i = 0; i < (chroma == 3 ? 12 : 8); i++)
+        if (take(b, 1)) skip_scaling_list(b, i < 6 ? 16 : 64);
+}
+
+/* H.264 7.3.2.1.1. */
+static void read_cycle(const uint8_t *nal, size_t size, lri_cycle *cycle)
+{
+    static const uint8_t high[] = {100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135};
+    uint8_t set[512];
+    size_t n = unescape(set, sizeof set, nal, size);
+    *cycle = (lri_cycle){0, 0};
+    if (n < 5) return;
+    bits b = {set, n * 8, 4 * 8};
+    (void)take_ue(&b);
+    if (memchr(high, set[1], sizeof high)) skip_high_profile(&b);
+    unsigned frame_num = take_ue(&b) + 4, type = take_ue(&b), lsb = type == 0 ? take_ue(&b) + 4 : 0;
+    if (frame_num > 16 || lsb > 16) return;
+    cycle->least = (int64_t)1 << frame_num;
+    /* A picture has two order counts; without any of their own they follow the frame numbers. */
+    cycle->pictures = type == 0 ? (int64_t)1 << (lsb - 1) : cycle->least;
+}
+
+bool lri_cycle_of(const AVCodecParameters *parameters, const uint8_t *data, size_t size, lri_cycle *cycle)
+{
+    lri_nal_walk walk = lri_walk_nals(parameters, data, size);
+    const uint8_t *nal;
+    size_t length;
+    if (parameters->codec_id != AV_CODEC_ID_H264) return false;
+    while (lri_next_nal(&walk, &nal, &length)) {
+        unsigned type = nal[0] & 31u;
+        if (type == 7) {
+            read_cycle(nal, length, cycle);
+            return true;
+        }
+        if (type == 1 || type == 5) break;
+    }
+    return false;
+}
+
 /* ------------------------------------------------------------------ MPEG-2, MPEG-4, VP8, VP9 */
 
 static lri_picture_kind look_mpeg2(const uint8_t *data, size_t size, bool key)
@@ -161,8 +225,10 @@ static lri_picture_kind look_mpeg2(const uint8_t *data, size_t size, bool key)
     for (const uint8_t *at = lri_find_start_code(data, end); end - at >= 8;
          at = lri_find_start_code(at + 3, end)) {
         if (at[3] == 0xB8) closed = (at[7] & 0x40) != 0;
+        kind.restarts = kind.restarts || at[3] == 0xB8;
         if (at[3] != 0x00) continue;
         kind.type = "\0IPB\0\0\0\0"[(at[5] >> 3) & 7];
+        kind.number = at[4] << 2 | at[5] >> 6;
         break;
     }
     if (kind.type == 'B') kind.reference = false;

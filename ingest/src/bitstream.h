@@ -21,12 +21,22 @@ typedef struct lri_picture_kind {
     int layer;      /* temporal layer: where `reference` is false, no picture of this layer or a lower one
                        depends on it */
     char type;      /* 'I', 'P', 'B' or 0 where the codec is not looked into */
+    int number;     /* MPEG-1, -2: the temporal reference */
+    bool restarts;  /* from this picture on they are counted anew */
     char packed;    /* the type of a second picture that the next packet stands for (MPEG-4 in AVI) */
 } lri_picture_kind;
 
 /* `key` is the container's mark. Codecs without a case here are taken at the container's word. */
 lri_picture_kind lri_picture_look(const AVCodecParameters *parameters, const uint8_t *data,
                                   size_t size, bool key);
+
+/* After how many lost pictures of H.264 the numbers of the next go on as if there were none; fewer than `least` a
+ * decoder misses. 0 pictures: never, or not known. */
+typedef struct lri_cycle {
+    int64_t pictures, least;
+} lri_cycle;
+/* False where the packet holds no parameter set that says it. */
+bool lri_cycle_of(const AVCodecParameters *parameters, const uint8_t *data, size_t size, lri_cycle *cycle);
 
 /* A hash of what a packet says of the size and format of the pictures from it on; 0 where it says nothing.
  * Whether another hash means another size, decoding tells. */

@@ -105,6 +105,7 @@ static lr_status open_codec(lri_decoder *decoder, lr_error *err)
         return lr_fail(err, LR_E_UNSUPPORTED, "%s: no decoder for %s", recording->path,
                        lri_codec_name(parameters->codec_id));
     decoder->codec = avcodec_alloc_context3(codec);
+    decoder->headers = 0;
     /* A picture that was taken outlives the codec that it came from. */
     if (!decoder->frame) decoder->frame = av_frame_alloc();
     if (!decoder->packet) decoder->packet = av_packet_alloc();
@@ -306,6 +307,7 @@ lr_status lri_decoder_begin(lri_decoder *decoder, size_t entry, lr_error *err)
     lr_status st = LR_OK;
     bool found = false;
     if (decoder->on_hardware && !lri_hardware_works(decoder->recording)) decoder->stale = true;
+    if (lri_headers_until(&decoder->recording->video.headers, entry) < decoder->headers) decoder->stale = true;
     if (decoder->opened && (decoder->stale || decoder->always_new || is_sticky(decoder)))
         LR_TRY(reopen_codec(decoder, err));
     else if (decoder->opened) avcodec_flush_buffers(decoder->codec);
@@ -385,6 +387,14 @@ done:
     return st;
 }
 
+static int put_headers(lri_decoder *decoder)
+{
+    const lri_headers *headers = &decoder->recording->video.headers;
+    size_t known = decoder->headers;
+    decoder->headers = lri_headers_until(headers, decoder->next);
+    return lri_headers_put(headers, known, decoder->headers, decoder->packet);
+}
+
 /* avcodec_send_packet, timed. */
 static int send(lri_decoder *decoder, AVPacket *packet)
 {
@@ -428,7 +438,8 @@ lr_status lri_decoder_feed(lri_decoder *decoder, lr_error *err)
         return LR_OK;
     }
     packet->pts = packet->dts = (int64_t)decoder->next;
-    int code = send(decoder, packet);
+    int code = put_headers(decoder);
+    if (code >= 0) code = send(decoder, packet);
     if (code == AVERROR(EAGAIN))
         return lr_fail(err, LR_E_INTERNAL, "%s: the decoder is full", decoder->recording->path);
     if (code == AVERROR(ENOMEM))

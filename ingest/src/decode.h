@@ -38,6 +38,7 @@ typedef struct lri_decoder {
      * decoder makes of it cannot reach the pictures behind. May be NULL. */
     bool (*avoid)(const void *arg, size_t ordinal);
     const void *avoid_arg;
+    size_t headers; /* of video.headers, how many the codec knows */
     size_t fed; /* packets given to codecs since the decoder was opened */
     lri_work work;
     lri_watch watch;

@@ -116,6 +116,21 @@ static void settle_layer(lri_video_index *video, lri_picture_kind *kind)
     if (kind->layer < video->layer) kind->reference = true;
 }
 
+/* What tells of pictures that are lost: missing.c. */
+static lr_status note_number(lri_video_index *video, const AVStream *stream, const AVPacket *packet,
+                             const lri_picture_kind *kind, lr_error *err)
+{
+    lr_status st = LR_OK;
+    bool mpeg = video->codec == AV_CODEC_ID_MPEG1VIDEO || video->codec == AV_CODEC_ID_MPEG2VIDEO;
+    if (!video->loses_silently) return LR_OK;
+    (void)lri_cycle_of(stream->codecpar, packet->data, (size_t)packet->size, &video->cycle);
+    if (!mpeg) return LR_OK;
+    LR_TRY(LR_GROW(&video->numbers, &video->numbers_capacity, video->n_packets, "the index of the pictures", err));
+    video->numbers[video->n_packets - 1] = kind->number | (kind->restarts ? LRI_RESTARTS : 0);
+done:
+    return st;
+}
+
 static lr_status add_picture(lr_recording *recording, const AVStream *stream, const AVPacket *packet,
                              lr_error *err)
 {
@@ -145,6 +160,8 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     st = lri_video_note_order(recording, stream, packet, err);
     if (st != LR_OK) return st;
     st = lri_video_note_shape(video, stream, packet, err);
+    if (st == LR_OK) st = note_number(video, stream, packet, &kind, err);
+    if (st == LR_OK) st = lri_headers_note(&video->headers, video->n_packets - 1, stream->codecpar, packet, err);
     if (st != LR_OK) return st;
     if (packet->duration > 0) video->typical = packet->duration;
     int64_t end;
@@ -286,6 +303,7 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
         if (video->stream < (int)source->n_colours) video->colour = source->colours[video->stream];
         /* libav's parser gives a picture out when the next one begins, with the mark of that. */
         video->marks_late = strcmp(format->iformat->name, "mpegts") == 0;
+        video->loses_silently = video->marks_late || strcmp(format->iformat->name, "mpeg") == 0;
         LR_TRY(lri_reach_begin(&video->reach, source, format->streams[video->stream], err));
     }
     if (audio->stream >= 0) {

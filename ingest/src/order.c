@@ -79,6 +79,9 @@ void lri_video_index_free(lri_video_index *video)
     lri_numbers_free(&video->entry);
     lri_reach_free(&video->reach);
     lr_free(video->places);
+    lr_free(video->numbers);
+    lr_free(video->holes);
+    lri_headers_free(&video->headers);
     memset(video, 0, sizeof *video);
     video->stream = -1;
 }
@@ -298,6 +301,9 @@ lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_er
         missing = (video->packets[i].flags & LRI_NO_PTS) != 0;
     lr_status st = LR_OK;
     if (missing) LR_TRY(fill_missing(video, err));
+    LR_TRY(lri_video_find_missing(video, err));
+    lr_free(video->numbers);
+    video->numbers = NULL;
     close_parser(video);
     hide_undecodable(video);
     LR_TRY(sort_shown(video, err));

@@ -20,7 +20,7 @@ typedef struct packed_array {
     size_t count, size;
 } packed_array;
 
-enum { N_ARRAYS = 20 };
+enum { N_ARRAYS = 22 };
 
 #define NUMBERS(n) \
     {(void **)&(n).bytes, (n).n_bytes, 1}, {(void **)&(n).blocks, (n).n_blocks, sizeof *(n).blocks}
@@ -38,6 +38,8 @@ static void list_arrays(lr_recording *r, packed_array arrays[N_ARRAYS])
         NUMBERS(r->video.reach.places),
         NUMBERS(r->audio.kept),
         NUMBERS(r->audio.reach.places),
+        {(void **)&r->video.headers.list, r->video.headers.count, sizeof *r->video.headers.list},
+        {(void **)&r->video.headers.bytes, r->video.headers.n_bytes, 1},
         {(void **)&r->audio.runs, r->audio.n_runs, sizeof *r->audio.runs},
         {(void **)&r->damage, r->n_damage, sizeof *r->damage},
         {(void **)&r->gaps, r->n_gaps, sizeof *r->gaps},
@@ -102,6 +104,8 @@ static void forget_pointers(lr_recording *r)
     r->video.parser = NULL;
     r->video.parser_codec = NULL;
     r->video.poc = NULL;
+    r->video.numbers = NULL;
+    r->video.holes = NULL;
     r->audio.pts = r->audio.declared = (lri_numbers){0};
     r->audio.parser = NULL;
     r->audio.parser_codec = NULL;

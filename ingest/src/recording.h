@@ -25,7 +25,8 @@ enum {
     LRI_REFERENCE = 8, /* others may depend on it */
     LRI_CORRUPT = 16,  /* the demuxer says that bytes are missing or wrong */
     LRI_B = 32,        /* shown before the reference before it in the file, where the stream says so */
-    LRI_NO_PTS = 64,   /* this and the next only while the index is made */
+    LRI_TORN = 64,     /* its end may be that of another */
+    LRI_NO_PTS = 64,   /* before that is known; this and the next only while the index is made */
     LRI_DOUBTED = 128, /* LRI_CORRUPT holds only if pictures are missing */
 };
 
@@ -52,6 +53,20 @@ typedef struct lri_reach {
     AVFormatContext *description; /* of one stream: as the demuxer gave it when it was opened */
 } lri_reach;
 
+/* Parameter sets and palettes that came with a packet of the pictures and are others than before. */
+typedef struct lri_header {
+    uint32_t packet;
+    int32_t type; /* AVPacketSideDataType */
+    uint32_t at, size;
+} lri_header;
+typedef struct lri_headers {
+    lri_header *list;
+    size_t count, capacity;
+    uint8_t *bytes;
+    size_t n_bytes, bytes_capacity;
+    bool full; /* there are more: demuxers are taken at their word */
+} lri_headers;
+
 typedef struct lri_video_index {
     int stream;
     enum AVCodecID codec;
@@ -69,6 +84,7 @@ typedef struct lri_video_index {
     lri_numbers shown; /* [n_shown] ordinals of the shown pictures by pts: lri_shown */
     size_t n_shown;
     lri_reach reach;
+    lri_headers headers;
     int64_t first_pts; /* of the first shown picture */
     int64_t last_end;  /* largest pts + duration of a shown picture */
     int64_t typical;   /* the last positive duration of a packet, ticks */
@@ -90,6 +106,12 @@ typedef struct lri_video_index {
     enum AVPictureStructure first_field; /* that the next packet may complete */
     int32_t *poc; /* [n_packets] picture order counts */
     size_t poc_capacity;
+    bool loses_silently; /* the container does not count its packets, or not far */
+    int32_t *numbers;    /* [n_packets] temporal references of MPEG-1, -2, and LRI_RESTARTS */
+    size_t numbers_capacity;
+    lri_cycle cycle; /* of the numbers */
+    int64_t (*holes)[2]; /* from, to, where pictures were lost: ticks */
+    size_t n_holes, holes_capacity;
 } lri_video_index;
 
 /* ------------------------------------------------------------------ sound */
@@ -184,6 +206,17 @@ lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
 void lri_video_index_free(lri_video_index *video);
 /* order.c: pts for packets without, the constant rate, the sorted list of shown pictures. */
 lr_status lri_video_order(lr_recording *recording, const AVStream *stream, lr_error *err);
+/* missing.c: marks where pictures were lost. */
+lr_status lri_video_find_missing(lri_video_index *video, lr_error *err);
+#define LRI_RESTARTS 0x10000
+/* headers.c: notes what comes with packet `ordinal`. */
+lr_status lri_headers_note(lri_headers *headers, size_t ordinal, const AVCodecParameters *p, const AVPacket *packet,
+                           lr_error *err);
+/* How many of the list are known with packet `ordinal`. */
+size_t lri_headers_until(const lri_headers *headers, size_t ordinal);
+/* The packet with what entries [from, to) of the list say, and nothing else of the kind; AVERROR(ENOMEM) or 0. */
+int lri_headers_put(const lri_headers *headers, size_t from, size_t to, AVPacket *packet);
+void lri_headers_free(lri_headers *headers);
 /* strays.c: pictures whose stamps cannot be right are not shown. */
 lr_status lri_video_drop_strays(lri_video_index *video, lr_error *err);
 /* The same of sound, whose stamps are forgotten. */

@@ -424,6 +424,21 @@ static int64_t end_of_hole(const lri_video_index *video, size_t n, int64_t start
     return end;
 }
 
+/* Where pictures are missing that the container does not miss. */
+static lr_status note_holes(lr_recording *recording, lr_error *err)
+{
+    lr_status st = LR_OK;
+    const lri_video_index *video = &recording->video;
+    for (size_t i = 0; i < video->n_holes && recording->timeline.has_video; i++) {
+        lr_time from = lri_video_time(recording, video->holes[i][0]), to = lri_video_time(recording, video->holes[i][1]);
+        if (from == LR_TIME_NONE || to == LR_TIME_NONE || from >= to) continue;
+        LR_TRY(lri_damage_add(&recording->damage, &recording->n_damage, &recording->damage_capacity,
+                              LR_STREAM_VIDEO, from, to, "lost pictures", err));
+    }
+done:
+    return st;
+}
+
 /* What the demuxer marked: the picture that it hits, and what is missing behind it. */
 static lr_status note_known_damage(lr_recording *recording, lr_error *err)
 {
@@ -466,6 +481,7 @@ static lr_status build_timeline(lr_recording *recording, lr_error *err)
     t->video.n_keyframes = (int64_t)recording->video.n_entries;
     t->duration = t->has_video ? t->video.end : 0;
     if (t->has_audio && t->audio.end > t->duration) t->duration = t->audio.end;
+    LR_TRY(note_holes(recording, err));
     LR_TRY(note_known_damage(recording, err));
     if (t->truncated) LR_TRY(lri_recording_warn(recording, err, "the file is cut off"));
     t->n_damage = recording->n_damage;

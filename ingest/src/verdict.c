@@ -258,6 +258,7 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
             *flags = 0;
             continue;
         }
+        if (packet & LRI_TORN) *flags |= LRI_BAD;
         any = any || (*flags & LRI_BAD);
         /* Only what lies before a picture in the file counts against it: a reader that stops there
          * must come to the same. An error behind it can make a codec lose it, too. */

@@ -289,6 +289,69 @@ static void test_chunks_of_avi_end_where_the_next_begins(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ headers in mid-stream */
+
+/* The tags of one FLV file behind those of another, so much later. */
+static void join_tags(const char *path, const char *first, const char *second, uint32_t ms)
+{
+    enum { HEAD = 13 };
+    size_t bytes, more;
+    uint8_t *a = lrt_slurp(first, &bytes), *b = lrt_slurp(second, &more);
+    uint8_t *all = malloc(bytes + more);
+    assert_non_null(all);
+    for (size_t at = HEAD; at + 11 < more;) {
+        uint8_t *stamp = b + at + 4;
+        uint32_t t = ((uint32_t)stamp[3] << 24 | (uint32_t)stamp[0] << 16 | (uint32_t)stamp[1] << 8 | stamp[2]) + ms;
+        stamp[3] = (uint8_t)(t >> 24);
+        for (int i = 0; i < 3; i++) stamp[i] = (uint8_t)(t >> (16 - 8 * i));
+        at += 11 + ((size_t)b[at + 1] << 16 | (size_t)b[at + 2] << 8 | b[at + 3]) + 4;
+    }
+    memcpy(all, a, bytes);
+    memcpy(all + bytes, b + HEAD, more - HEAD);
+    lrt_write(path, all, bytes + more - HEAD);
+    free(a);
+    free(b);
+    free(all);
+}
+
+/* A stream that went on with other parameter sets: the container hands them over between two tags. */
+static void test_parameter_sets_in_mid_stream_hold_wherever_reading_begins(void **state)
+{
+    (void)state;
+    lrm_film other = film;
+    lr_ingest_options options = at_fps(25, 2, true);
+    lrm_reading first, second, both;
+    lrt_random random;
+    char *a = lrt_path(lrt_dir, "a.flv"), *b = lrt_path(lrt_dir, "b.flv"), *path = lrt_path(lrt_dir, "both.flv");
+    lrt_random_init(&random, 7);
+    other.options = "preset=ultrafast;crf=20;x264-params=keyint=25:min-keyint=25:scenecut=0";
+    lrm_record(a, "flv", &film, NULL);
+    lrm_record(b, "flv", &other, NULL);
+    join_tags(path, a, b, 6000);
+    lr_recording *recording = lrm_open(a, &options);
+    lrm_read_frames(recording, 0, 150, &first);
+    lr_recording_close(recording);
+    recording = lrm_open(b, &options);
+    lrm_read_frames(recording, 0, 150, &second);
+    lr_recording_close(recording);
+    recording = lrm_open(path, &options);
+    assert_int_equal(lr_recording_timeline(recording)->video.n_frames, 300);
+    lrm_read_frames(recording, 0, 300, &both);
+    assert_int_equal(both.n_damage, 0);
+    for (int k = 0; k < 300; k++) {
+        uint64_t right = k < 150 ? first.hash[k] : second.hash[k - 150];
+        if (both.hash[k] != right) fail_msg("frame %d is not right", k);
+    }
+    lr_recording_close(recording);
+    assert_true(lrm_readers_agree(path, &random, "two streams in one FLV"));
+    lrm_free_reading(&first);
+    lrm_free_reading(&second);
+    lrm_free_reading(&both);
+    free(a);
+    free(b);
+    free(path);
+}
+
 /* ------------------------------------------------------------------ cut off */
 
 static void check_cut(const char *muxer, int percent)
@@ -475,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_pictures_of_a_wrong_time_are_not_shown_in_the_place_of_others),
         cmocka_unit_test(test_tags_of_flv_end_where_the_next_begins),
         cmocka_unit_test(test_chunks_of_avi_end_where_the_next_begins),
+        cmocka_unit_test(test_parameter_sets_in_mid_stream_hold_wherever_reading_begins),
         cmocka_unit_test(test_a_cut_file_gives_what_it_holds),
         cmocka_unit_test(test_damaged_sound_moves_nothing),
         cmocka_unit_test(test_any_damage_ends_and_all_readers_agree),
