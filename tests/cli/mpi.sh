@@ -162,4 +162,52 @@ check 0 "the same command again" ranks mpich 2 "${long[@]}" -o lost
 check 0 "without a disturbance" "$LONGREEL" "${long[@]}" -o whole
 same_set whole/long.mp4 lost/long.mp4
 no_parts lost
+
+# ------------------------------------------------------------------ the layer at hand
+
+# Of this model's 24 layers each 6th takes nearly all the time: the progress tells which one the signal comes in.
+# However slow the machine, it has the time to end that layer.
+"$LONGREEL" make-model deep --size deep >/dev/null || exit 1
+deep=(encode long.mp4 -m deep --fps 3 --threads 1 --progress=json --peer-timeout 30 --grace 100)
+check 0 "a deep model without a disturbance" "$LONGREEL" "${deep[@]}" -o whole --force
+
+# layer_kept MPI RANK: a rank is told to end in the backbone; the layer at hand is kept, in $kept.
+layer_kept() {
+    local mpi=$1 victim=$2 status at what="TERM for rank $2 of $1 within a layer"
+    rm -rf kept "$err"
+    ranks "$mpi" 3 "${deep[@]}" -o kept >"$out" 2>"$err" &
+    local job=$!
+    until_event '"stage":"backbone","done":0\.[2-6]' "$job" || return
+    kill -s TERM "$(rank_process "$victim")"
+    wait "$job"
+    status=$?
+    checks=$((checks + 3))
+    [ "$status" -eq 3 ] || fail "$what: exit status $status, not 3"
+    no_processes "$what"
+    no_parts kept
+    absent kept/long.mp4
+    # The signal came after this share of the layers.
+    at=$(grep -o '"stage":"backbone","done":0\.[2-6][0-9]*' "$err" | head -n 1 | cut -d: -f3)
+    "$LONGREEL" status kept --json >state
+    kept=$(jq '.sets[0].stored.layers[0]' state)
+    jq -e --argjson at "${at:-1}" '.sets[0] | .state == "interrupted" and .stored.frames == [180, 180] and
+        .stored.layers[0] > 24 * $at and .stored.layers[0] < 24' state >/dev/null ||
+        fail "$what: told at $at, kept: $(cat state)"
+}
+
+# goes_on WHAT COMMAND...: the run that was told to end is ended by the command, and no layer is done again.
+goes_on() {
+    local what=$1
+    shift
+    check 0 "$what" "$@"
+    same_set whole/long.mp4 kept/long.mp4
+    absent kept/.partial
+    checks=$((checks + 1))
+    jq -e --argjson k "${kept:-0}" '.tokens as $n | .run | .reused.layers == $k and .reused.frames == 180 and
+        ([.work[].query_rows] | add) == (24 - $k) * $n' kept/long.mp4/manifest.json >/dev/null ||
+        fail "$what: $kept layers were kept: $(jq -c '.run | {reused, work}' kept/long.mp4/manifest.json)"
+}
+
+layer_kept openmpi 1 && goes_on "one local rank after three of Open MPI" "$LONGREEL" "${deep[@]}" -o kept
+layer_kept mpich 0 && goes_on "two ranks of MPICH after three" ranks mpich 2 "${deep[@]}" -o kept
 finish
