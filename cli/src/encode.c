@@ -77,16 +77,26 @@ static void print_reused(const lr_encode_result *result) {
            (unsigned long long)r->layers, cli_plural(r->layers));
 }
 
+static json_t *run_warnings_json(const lr_encode_result *result) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < result->n_run_warnings; i++) {
+        const struct lr_run_warning *w = &result->run_warnings[i];
+        (void)json_array_append_new(all, json_pack("{s:i, s:o}", "rank", w->rank, "message", cli_json_text(w->text)));
+    }
+    return all;
+}
+
 static void report_done(batch *b, const cli_recording *r, const lr_encode_result *result) {
     const char *state = result->skipped ? "skipped" : "saved";
     if (b->options->json) {
-        add_report(b, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:i, s:I, s:o}", "path",
+        add_report(b, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o, s:i, s:I, s:o}", "path",
                                 cli_json_text(r->path), "set", cli_json_text(r->set), "status", state,
                                 "tokens", (json_int_t)result->tokens, "frames",
                                 (json_int_t)result->frames, "sound_tokens",
                                 (json_int_t)result->sound_tokens, "segments",
                                 (json_int_t)result->segments, "duration_s", result->duration, "seconds",
-                                result->seconds, "warnings", (json_int_t)result->n_warnings, "ranks",
+                                result->seconds, "warnings", (json_int_t)result->n_warnings, "run_warnings",
+                                run_warnings_json(result), "ranks",
                                 result->ranks, "peak_bytes", (json_int_t)result->peak_bytes, "reused",
                                 reused_json(result)));
         return;
@@ -389,6 +399,7 @@ static int run_on_ranks(batch *b, const cli_command *command, encode_options *op
     lr_error err = {0};
     if (cli_ranks_open(&b->ranks, &options->common, &err) != LR_OK) return cli_fail(&err);
     lr_status st = find_recordings(b, rest, n_rest, &err);
+    if (st == LR_E_PEER) cli_ranks_choose_speaker(&b->ranks);
     if (st == LR_E_PEER) return cli_fail(&err);
     if (st != LR_OK) return cli_wrong_usage(command, "%s", err.text);
     return run_batch(b);

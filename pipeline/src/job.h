@@ -106,6 +106,9 @@ typedef struct lr_job {
 
     size_t predicted_bytes; /* of this process, at most */
     double predicted_seconds; /* of towers and backbone; negative: not predicted */
+    size_t run_warnings_capacity; /* of the result's */
+    atomic_int stage;         /* the lr_stage at hand, for messages: each rank of the process notes it */
+    atomic_size_t layer;      /* of the backbone */
     double seconds_index, seconds_towers, seconds_backbone, seconds_write; /* rank 0's */
 } lr_job;
 
@@ -121,6 +124,12 @@ lr_status lr_ranks_open(lr_comm *comm, lr_recording **out, const char *path, con
                         lr_error *err);
 /* The accounts of all ranks' work to all, the damage they met to rank 0. */
 lr_status lr_ranks_collect(lr_job *job, lr_error *err);
+
+/* run_warnings.c: about the run, on whichever rank; logged, and kept for the manifest */
+void lr_job_warn(lr_job *job, const char *text);
+/* Of all ranks, to rank 0's result. */
+lr_status lr_run_warnings_gather(lr_job *job, lr_error *err);
+json_t *lr_run_warnings_json(const lr_encode_result *result);
 
 /* schedule.c: the same on all ranks; AUTO where there is nothing to choose. */
 lr_status lr_job_schedule(const lr_job *job, uint64_t n_tokens, lr_schedule *out, lr_error *err);

@@ -222,10 +222,11 @@ static json_t *run_json(const lr_job *job) {
     json_t *path = text_json(name), *bytes = bytes_json(name);
     free(absolute);
     const struct lr_reused *reused = &job->result->reused;
-    return json_pack("{s:i, s:i, s:s, s:s, s:o, s:o*, s:o, s:o, s:{s:I, s:I, s:I}}", "ranks", job->ranks,
+    return json_pack("{s:i, s:i, s:s, s:s, s:o, s:o*, s:o, s:o, s:o, s:{s:I, s:I, s:I}}", "ranks", job->ranks,
                      "threads", job->threads, "schedule",
                      job->ranks > 1 ? lr_schedule_name(job->result->schedule) : "none", "communicator", job->comm ? job->comm->ops->name : "local", "path", path,
-                     "path_bytes", bytes, "build", build_json(lr_model_kernels(job->model)), "work", work_json(job),
+                     "path_bytes", bytes, "build", build_json(lr_model_kernels(job->model)), "work", work_json(job), "warnings",
+                     lr_run_warnings_json(job->result),
                      "reused", "frames", (json_int_t)reused->frames, "sound_tokens",
                      (json_int_t)reused->sound_tokens, "layers", (json_int_t)reused->layers);
 }

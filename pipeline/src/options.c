@@ -165,6 +165,10 @@ lr_status lr_encode_check(const lr_encode_options *options, const lr_model *mode
 
 void lr_encode_result_free(lr_encode_result *result) {
     if (!result) return;
+    for (size_t i = 0; i < result->n_run_warnings; i++) lr_free(result->run_warnings[i].text);
+    lr_free(result->run_warnings);
     lr_free(result->work);
+    result->run_warnings = NULL;
+    result->n_run_warnings = 0;
     result->work = NULL;
 }

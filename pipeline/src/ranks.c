@@ -125,6 +125,7 @@ lr_status lr_ranks_collect(lr_job *job, lr_error *err) {
         if (all[r].peak_bytes > job->result->peak_bytes) job->result->peak_bytes = (size_t)all[r].peak_bytes;
     }
     LR_TRY(gather_damage(job, all, err));
+    LR_TRY(lr_run_warnings_gather(job, err));
 done:
     lr_free(all);
     return st;

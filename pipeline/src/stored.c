@@ -1,6 +1,7 @@
 /* What an earlier run left of this work is taken over, and what this one makes is put away for the next. That
  * saves time and nothing else: where it cannot be written there is a warning, and where it cannot be used the
  * work is done again. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -11,9 +12,10 @@
 /* ------------------------------------------------------------------ opening */
 
 static void warn(lr_job *job, const char *text) {
-    if (!atomic_exchange(&job->stored.warned, true)) {
-        lr_log(LR_LOG_WARNING, "%s; what is done so far cannot be kept for another run, this one goes on", text);
-    }
+    char whole[LR_ERROR_TEXT + 96];
+    if (atomic_exchange(&job->stored.warned, true)) return;
+    snprintf(whole, sizeof whole, "%s; what is done so far cannot be kept for another run, this one goes on", text);
+    lr_job_warn(job, whole);
 }
 
 static lr_status open_directory(lr_job *job, const char *set_path, bool afresh, lr_error *err) {
@@ -86,12 +88,14 @@ lr_status lr_stored_put(lr_job *job, const lr_slice_name *name, size_t row_bytes
 lr_status lr_stored_get(lr_job *job, const lr_slice_name *name, size_t row_bytes, lr_slice *out, bool *got,
                         lr_error *err) {
     lr_error why = {0};
+    char whole[LR_ERROR_TEXT + 64];
     *out = (lr_slice){0};
     lr_status st = lr_partial_get(job->stored.partial, name, row_bytes, out, &why);
     *got = st == LR_OK;
     if (st == LR_OK) return LR_OK;
     if (st == LR_E_NOMEM) return lr_fail(err, st, "%s", why.text);
-    lr_log(LR_LOG_WARNING, "%s: what it held is done again", why.text);
+    snprintf(whole, sizeof whole, "%s: what it held is done again", why.text);
+    lr_job_warn(job, whole);
     lr_partial_drop(job->stored.partial, name);
     return LR_OK;
 }

@@ -85,6 +85,12 @@ typedef struct lr_encode_result {
     struct lr_reused {
         uint64_t frames, sound_tokens, layers; /* taken over; layers: summed over windows */
     } reused;
+    /* about the run, not the recording: what could not be kept or taken over; of all ranks, at rank 0 */
+    struct lr_run_warning {
+        int rank; /* local ranks: 0 */
+        char *text;
+    } *run_warnings; /* [n_run_warnings], freed by lr_encode_result_free */
+    size_t n_run_warnings;
     /* for each rank, for tests and the manifest */
     struct lr_rank_work {
         uint64_t first_token, end_token;
