@@ -12,6 +12,7 @@ typedef struct cli_ranks {
     lr_comm *everybody;  /* the world's; NULL: alone */
     lr_comm *comm;       /* of this process's group, which encodes a recording together; NULL: alone */
     int n_groups;
+    bool never_opened;   /* MPI waits for a rank that does not come: the process can only end */
     uint64_t next;       /* of one group: the next recording's place in the order */
 } cli_ranks;
 

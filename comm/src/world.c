@@ -21,6 +21,11 @@
 #define LINGERING 10.0
 /* How long the launcher may take to end a broken job. It may be cut off too: then the process goes. */
 #define ENDING 3.0
+/* How long the wire may take to open, which takes all ranks: so many time limits, and seconds. Once the run was
+ * cancelled it is not waited for much longer. */
+#define OPENING_LIMITS 2.0
+#define OPENING 4.0
+#define OPENING_CANCELLED 5.0
 /* Launchers that end a job may drop what its processes have just written. */
 #define FORWARDING 0.3
 
@@ -291,19 +296,41 @@ static void destroy(lr_world *world)
     lr_free(world);
 }
 
+/* With the lock held. A process that is stopped before it came keeps all the others from opening theirs. */
+static lr_status await_opening(lr_world *world, lr_error *err)
+{
+    struct timespec begin;
+    double limit = OPENING_LIMITS * world->peer_timeout + OPENING, cancelled_at = -1;
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (world->phase == WORLD_OPENING) {
+        double seconds = seconds_since(&begin);
+        struct timespec until = begin;
+        if (cancelled_at < 0 && world->cancel && atomic_load(world->cancel) != 0) cancelled_at = seconds;
+        if (cancelled_at >= 0 && seconds > cancelled_at + OPENING_CANCELLED)
+            return lr_fail(err, LR_E_INTERRUPTED, "interrupted while %s was started", world->wire->name);
+        if (world->peer_timeout > 0 && seconds > limit)
+            return lr_fail(err, LR_E_PEER, "%s does not start: not all ranks have come within %.3g s (one may be stopped, "
+                           "or its machine cut off)", world->wire->name, limit);
+        until.tv_sec += (time_t)seconds + 1;
+        (void)pthread_cond_timedwait(&world->wake_rank, &world->lock, &until);
+    }
+    return world->opening_status == LR_OK
+               ? LR_OK
+               : lr_fail(err, world->opening_status, "%s", world->opening_error.text);
+}
+
 static lr_status start_thread(lr_world *world, lr_error *err)
 {
     int code = pthread_create(&world->thread, NULL, thread_main, world);
     if (code != 0) return lr_fail_errno(err, LR_E_NOMEM, code, "no thread for the communicator");
     world->has_thread = true;
     pthread_mutex_lock(&world->lock);
-    while (world->phase == WORLD_OPENING) (void)pthread_cond_wait(&world->wake_rank, &world->lock);
-    lr_status st = world->opening_status;
+    lr_status st = await_opening(world, err);
     pthread_mutex_unlock(&world->lock);
-    return st == LR_OK ? LR_OK : lr_fail(err, st, "%s", world->opening_error.text);
+    return st;
 }
 
-/* Ends the thread where it runs; a wire that does not close in time is left to the end of the
+/* Ends the thread where it runs; a wire that does not open, or close, in time is left to the end of the
  * process. */
 static bool stop_thread(lr_world *world, int code)
 {
@@ -313,11 +340,12 @@ static bool stop_thread(lr_world *world, int code)
     world->closing = true;
     world->closing_code = code;
     pthread_cond_signal(&world->wake_thread);
+    bool opening = world->phase == WORLD_OPENING;
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     double limit = world->broken ? world->linger + ENDING : 2 * world->linger + world->peer_timeout;
     until.tv_sec += (time_t)limit + 1;
-    while (world->phase != WORLD_CLOSED)
+    while (world->phase != WORLD_CLOSED && !opening)
         if (pthread_cond_timedwait(&world->wake_rank, &world->lock, &until) != 0) break;
     closed = world->phase == WORLD_CLOSED;
     pthread_mutex_unlock(&world->lock);

@@ -38,8 +38,16 @@ typedef struct rank_state {
     struct lr_rank_work *work;
 } rank_state;
 
+static void note_layer(void *arg, size_t layer, size_t n_layers, double share) {
+    lr_job *job = arg;
+    (void)n_layers;
+    (void)share;
+    atomic_store(&job->layer, layer);
+}
+
 static void backbone_progress(void *arg, size_t layer, size_t n_layers, double share) {
     lr_job *job = arg;
+    note_layer(arg, layer, n_layers, share);
     atomic_store(&job->meter.units_done,
                  (uint64_t)(1000.0 * ((double)layer + share) / (double)n_layers));
     lr_meter_add(&job->meter, 0);
@@ -142,7 +150,7 @@ static lr_status run_backbone(rank_state *rank, size_t w, const lr_partition *pa
         .schedule = schedule,
         .node_ranks = job->ring_node,
         .worker = rank->worker,
-        .progress = rank->comm->rank == 0 ? backbone_progress : NULL,
+        .progress = rank->comm->rank == 0 ? backbone_progress : note_layer,
         .progress_arg = job,
         .tap = lr_stage_tap_of(&base),
         .state = lr_layer_keeper_state(&keeper, first_layer),
@@ -172,6 +180,7 @@ static lr_status encode_window(rank_state *rank, size_t w, lr_error *err) {
     if (w == 0) rank->work->first_token = first;
     rank->work->end_token = end;
 
+    atomic_store(&job->stage, LR_STAGE_TOWERS);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     LR_TRY(lr_sound_track_share(job, lr_towers_want_sound(job, first, end), rank->worker.cancel, err));
     LR_TRY(lr_job_towers(job, &rank->worker, first, end, x, rank->work, err));
@@ -184,6 +193,8 @@ static lr_status encode_window(rank_state *rank, size_t w, lr_error *err) {
                        backbone_weight(job) / (double)job->layout->n_windows);
         clock_gettime(CLOCK_MONOTONIC, &begin);
     }
+    atomic_store(&job->layer, 0);
+    atomic_store(&job->stage, LR_STAGE_BACKBONE);
     LR_TRY(run_backbone(rank, w, &parts, x, err));
     if (me == 0) job->seconds_backbone += lr_seconds_since(&begin);
     lr_stop_let_go(stop);
@@ -244,6 +255,7 @@ static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err) {
         LR_TRY(lr_comm_barrier(comm, err));
         LR_TRY(encode_window(&rank, w, err));
     }
+    atomic_store(&job->stage, LR_STAGE_WRITE);
     if (comm->rank == 0) {
         struct timespec begin;
         clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -418,8 +430,24 @@ done:
     return st;
 }
 
+typedef struct place { /* where a run was stopped */
+    char text[64];
+} place;
+
+static void find_place(lr_job *job, place *out) {
+    switch ((lr_stage)atomic_load(&job->stage)) {
+    case LR_STAGE_INDEX: snprintf(out->text, sizeof out->text, "before the towers"); break;
+    case LR_STAGE_TOWERS: snprintf(out->text, sizeof out->text, "in the towers"); break;
+    case LR_STAGE_BACKBONE:
+        snprintf(out->text, sizeof out->text, "in the backbone, layer %zu of %zu", atomic_load(&job->layer) + 1,
+                 lr_model_info_of(job->model)->n_layers);
+        break;
+    case LR_STAGE_WRITE: snprintf(out->text, sizeof out->text, "while the set was written"); break;
+    }
+}
+
 static lr_status encode(lr_model *model, const char *recording, const char *set_path,
-                        const lr_encode_options *options, lr_comm *comm, lr_encode_result *result,
+                        const lr_encode_options *options, lr_comm *comm, lr_encode_result *result, place *where,
                         lr_error *err) {
     lr_status st = LR_OK;
     lr_job job = {0};
@@ -435,6 +463,7 @@ static lr_status encode(lr_model *model, const char *recording, const char *set_
 done:
     /* Before the unfinished set is cleared away: the others need not wait for that. */
     if (st != LR_OK && comm) lr_comm_abort(comm, err->text);
+    find_place(&job, where);
     lr_job_free(&job);
     return st;
 }
@@ -448,12 +477,12 @@ static void leave_out(lr_error *err, const char *recording) {
 
 /* On a communicator for this recording alone: a failure ends that one, and then all agree on it. */
 static lr_status encode_on_processes(lr_model *model, const char *recording, const char *set_path,
-                                     const lr_encode_options *options, lr_encode_result *result,
+                                     const lr_encode_options *options, lr_encode_result *result, place *where,
                                      lr_error *err) {
     lr_comm *own = NULL;
     lr_status st = lr_comm_split(options->comm, 0, options->comm->size, &own, err);
     if (st != LR_OK) return st;
-    st = encode(model, recording, set_path, options, own, result, err);
+    st = encode(model, recording, set_path, options, own, result, where, err);
     lr_comm_free(own);
     leave_out(err, recording);
     st = lr_comm_agree(options->comm, st, err);
@@ -466,14 +495,19 @@ lr_status lr_encode_recording(lr_model *model, const char *recording, const char
                               const lr_encode_options *options, lr_encode_result *result,
                               lr_error *err) {
     lr_error own_err = {0};
+    place where = {""};
     lr_status st;
     memset(result, 0, sizeof *result);
     if (options->comm) {
-        st = encode_on_processes(model, recording, set_path, options, result, &own_err);
+        st = encode_on_processes(model, recording, set_path, options, result, &where, &own_err);
     } else {
-        st = encode(model, recording, set_path, options, NULL, result, &own_err);
+        st = encode(model, recording, set_path, options, NULL, result, &where, &own_err);
     }
     if (st == LR_OK) return LR_OK;
+    if (where.text[0] && (st == LR_E_PEER || st == LR_E_INTERRUPTED)) {
+        leave_out(&own_err, recording);
+        lr_error_context(&own_err, "%s", where.text);
+    }
     lr_encode_result_free(result);
     lr_error_about(&own_err, recording);
     return lr_fail(err, st, "%s", own_err.text);

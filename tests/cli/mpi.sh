@@ -76,6 +76,15 @@ check 2 "ranks of different options" timeout 60 mpirun.mpich -n 1 "$LONGREEL" en
 says "--fps: 2/1"
 absent wrong
 
+# A task that never calls MPI keeps the others from starting, as one that is stopped before does.
+started=$SECONDS
+check 3 "a rank that does not come" timeout 60 mpirun.mpich -n 1 "$LONGREEL" encode talk.mp4 "${regular[@]}" -o wrong \
+    --peer-timeout 1 : -n 1 sleep 40
+says "not all ranks have come within 6 s"
+checks=$((checks + 1))
+[ $((SECONDS - started)) -le 30 ] || fail "noticed only after $((SECONDS - started)) s"
+absent wrong
+
 # ------------------------------------------------------------------ batches
 
 head -c 3000 talk.mp4 >broken.mp4
@@ -119,6 +128,10 @@ check 0 "a warning of rank 1" timeout 60 mpirun.mpich -n 1 -wdir "$work/a" "${on
 says "cannot be kept for another run"
 checks=$((checks + 1))
 [ "$(grep -c 'warning:' "$err")" -eq 1 ] || fail "not one warning: $(cat "$err")"
+checks=$((checks + 1))
+jq -e '.warnings == [] and (.run.warnings | map(.rank) == [1] and
+    (.[0].message | contains("cannot be kept for another run")))' a/warned/it.mp4/manifest.json >/dev/null ||
+    fail "not in the manifest: $(jq -c '[.warnings, .run.warnings]' a/warned/it.mp4/manifest.json)"
 
 # ------------------------------------------------------------------ lost ranks
 

@@ -41,7 +41,9 @@ typedef struct lr_world_options {
 } lr_world_options;
 
 /* LR_E_USAGE: no launcher, no plugin, or an MPI that sees another number of ranks than the launcher
- * has tasks (the wrong launcher for this MPI); the text says which to use. Once a process. */
+ * has tasks (the wrong launcher for this MPI); the text says which to use. LR_E_PEER: not all ranks came
+ * within two time limits and some seconds; the process can only end then, by _exit, for MPI is still
+ * waiting. Once a process. */
 lr_status lr_world_open(lr_world **out, const lr_world_options *options, lr_error *err);
 /* Of all ranks; belongs to the world. */
 lr_comm *lr_world_comm(lr_world *world);
