@@ -13,7 +13,7 @@ rounds=${1:-20} seed=${2:-$((SECONDS + $$ * 7919 + RANDOM))}
 RANDOM=$((seed % 32768))
 peer_timeout=4 grace=30
 # What the others may take beyond the time limit: to tell each other and end the job, on a machine that is busy.
-slack=${LR_FAULTS_SLACK:-20}
+slack=${LR_FAULTS_SLACK:-40}
 echo "seed $seed, $rounds rounds"
 
 "$LONGREEL" make-model deep --size deep >/dev/null || exit 1

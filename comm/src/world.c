@@ -24,7 +24,7 @@
 /* How long the wire may take to open, which takes all ranks: so many time limits, and seconds. Once the run was
  * cancelled it is not waited for much longer. */
 #define OPENING_LIMITS 2.0
-#define OPENING 4.0
+#define OPENING 20.0
 #define OPENING_CANCELLED 5.0
 /* Launchers that end a job may drop what its processes have just written. */
 #define FORWARDING 0.3
