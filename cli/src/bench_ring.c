@@ -266,25 +266,27 @@ static lr_status sim_best(const ring_bench *b, uint64_t tokens, int ranks, const
                           double *seconds, lr_error *err) {
     lr_status st = LR_OK;
     lr_sim_layer layer = layer_of(b->options, tokens, ranks, LR_SCHEDULE_RING);
-    lr_sim_result result;
+    double other, least = lr_sim_flop(&layer) / (machine->flops * ranks);
     LR_TRY(lr_cancel_check(cli_cancel(), err));
-    LR_TRY(lr_ring_simulate(&layer, machine, &result, err));
-    *seconds = result.seconds;
-    if (ranks == 1) goto done;
+    LR_TRY(lr_ring_simulate_seconds(&layer, machine, seconds, err));
+    if (ranks == 1 || *seconds < 1.001 * least) goto done;
     layer.schedule = LR_SCHEDULE_TWO_LEVEL;
-    LR_TRY(lr_ring_simulate(&layer, machine, &result, err));
-    if (result.seconds < *seconds) *seconds = result.seconds;
+    LR_TRY(lr_cancel_check(cli_cancel(), err));
+    LR_TRY(lr_ring_simulate_seconds(&layer, machine, &other, err));
+    if (other < *seconds) *seconds = other;
 done:
     return st;
 }
 
-/* With many recordings of this length: the fewest groups that come within 1 % of the most per second. */
+/* With many recordings of this length: the fewest groups that come within 1 % of the most per second. Once they come
+ * within 1 % of what the machines can do at all, no others are tried. */
 static lr_status best_groups(const ring_bench *b, uint64_t tokens, int ranks, const lr_sim_machine *machine,
                              int *groups, double *gain, lr_error *err) {
     lr_status st = LR_OK;
-    double one = 0, best = 0;
+    lr_sim_layer layer = layer_of(b->options, tokens, ranks, LR_SCHEDULE_RING);
+    double one = 0, best = 0, most = machine->flops * ranks / lr_sim_flop(&layer);
     *groups = 1;
-    for (int g = 1; g <= ranks; g *= 2) {
+    for (int g = 1; g <= ranks && 1.01 * best < most; g *= 2) {
         double seconds = 0;
         if (ranks % g != 0) break;
         if (b->options->rank_tokens > 0 && tokens / (uint64_t)(ranks / g) > b->options->rank_tokens) break;
@@ -304,7 +306,8 @@ static lr_status simulate_case(ring_bench *b, uint64_t tokens, int ranks, const 
     lr_status st = LR_OK;
     int groups = 1;
     double gain = 1;
-    LR_TRY(best_groups(b, tokens, ranks, machine, &groups, &gain, err));
+    bool rings = b->wanted[0] || b->wanted[2]; /* groups are of those */
+    if (rings) LR_TRY(best_groups(b, tokens, ranks, machine, &groups, &gain, err));
     for (size_t s = 0; s < N_SCHEDULES; s++) {
         lr_sim_layer layer = layer_of(b->options, tokens, ranks, all_schedules[s]);
         lr_sim_result r;
@@ -314,16 +317,17 @@ static lr_status simulate_case(ring_bench *b, uint64_t tokens, int ranks, const 
         double efficiency = lr_sim_flop(&layer) / machine->flops / (r.seconds * ranks);
         if (b->results) {
             LR_TRY(add_row(b, b->results, json_pack(
-                "{s:I, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:i, s:f}", "tokens", (json_int_t)tokens, "ranks",
+                "{s:I, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "tokens", (json_int_t)tokens, "ranks",
                 ranks, "schedule", schedule_names[s], "seconds", r.seconds, "seconds_compute", r.compute,
                 "seconds_transfer", r.transfer, "hidden", r.hidden, "efficiency", efficiency, "bytes_sent",
-                r.bytes_sent, "messages", (json_int_t)r.messages, "groups", groups, "groups_gain", gain), err));
+                r.bytes_sent, "messages", (json_int_t)r.messages, "groups",
+                rings ? json_integer(groups) : json_null(), "groups_gain", rings ? json_real(gain) : json_null()), err));
             continue;
         }
         printf("%9llu %5d %-10s %11.4g %11.4g %11.4g %6.0f%% %9.0f%%", (unsigned long long)tokens, ranks,
                schedule_names[s], r.seconds, r.compute, r.transfer, 100 * r.hidden, 100 * efficiency);
         if (groups > 1) printf("  %d of %d: %.2fx\n", groups, ranks / groups, gain);
-        else printf("  one ring\n");
+        else printf("  %s\n", rings ? "one ring" : "-");
         fflush(stdout);
     }
 done:

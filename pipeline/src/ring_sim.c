@@ -199,8 +199,6 @@ static void send_own(sim *s, int rank) {
 
 /* ------------------------------------------------------------------ the walk */
 
-static void walk(sim *s, int rank);
-
 /* Posts receives ahead; false when the sends that read a buffer must end first. */
 static bool post_ahead(sim *s, int rank) {
     sim_rank *r = &s->ranks[rank];
@@ -217,7 +215,8 @@ static bool post_ahead(sim *s, int rank) {
     return true;
 }
 
-static void visit(sim *s, int rank) {
+/* True where it takes no time. */
+static bool visit(sim *s, int rank) {
     sim_rank *r = &s->ranks[rank];
     double tokens = (double)lr_partition_chunk_tokens(&s->parts, r->next), seconds = 0;
     if (s->computes) { /* nothing for a rank without queries */
@@ -225,15 +224,21 @@ static void visit(sim *s, int rank) {
                   s->machine->flops;
     }
     r->doing = VISITS;
-    plan(s, seconds, (event){.kind = EVENT_VISITED, .rank = (int16_t)rank});
+    if (seconds > 0) plan(s, seconds, (event){.kind = EVENT_VISITED, .rank = (int16_t)rank});
+    return seconds <= 0;
 }
 
-static void settle_and_visit(sim *s, int rank) {
-    if (post_ahead(s, rank)) {
-        visit(s, rank);
-    } else {
-        s->ranks[rank].doing = SETTLES;
-    }
+/* True when it has visited the chunk. */
+static bool settle_and_visit(sim *s, int rank) {
+    if (post_ahead(s, rank)) return visit(s, rank);
+    s->ranks[rank].doing = SETTLES;
+    return false;
+}
+
+static void go_on(sim *s, int rank) {
+    sim_rank *r = &s->ranks[rank];
+    r->n_taken += s->source[pair(s, rank, r->next)] >= 0;
+    r->next++;
 }
 
 /* The chunk is there, and what it must be. */
@@ -267,7 +272,8 @@ static bool find_to_pass_on(sim *s, int rank, uint64_t *found) {
     return false;
 }
 
-static void walk(sim *s, int rank) {
+/* As far as the chunk at which it has to wait, or to work. True: that chunk is visited, and took no time. */
+static bool step(sim *s, int rank) {
     sim_rank *r = &s->ranks[rank];
     while (r->next < s->n && s->source[pair(s, rank, r->next)] < 0 &&
            (r->next < r->own_first || r->next >= r->own_end)) {
@@ -275,7 +281,7 @@ static void walk(sim *s, int rank) {
     }
     if (r->next == s->n) {
         r->doing = r->n_under_way > 0 ? ENDS : THROUGH;
-        return;
+        return false;
     }
     bool own = s->source[pair(s, rank, r->next)] < 0;
     uint64_t chunk;
@@ -286,21 +292,21 @@ static void walk(sim *s, int rank) {
             r->checked = chunk;
             plan(s, message_bytes(s, chunk) / s->machine->check,
                  (event){.kind = EVENT_CHECKED, .rank = (int16_t)rank});
-            return;
+            return false;
         }
         pass_on(s, rank, chunk);
     }
-    if (own || s->state[pair(s, rank, r->next)] == PASSED_ON) {
-        settle_and_visit(s, rank);
-    } else {
-        r->doing = WAITS;
-    }
+    if (own || s->state[pair(s, rank, r->next)] == PASSED_ON) return settle_and_visit(s, rank);
+    r->doing = WAITS;
+    return false;
+}
+
+static void walk(sim *s, int rank) {
+    while (step(s, rank)) go_on(s, rank);
 }
 
 static void visited(sim *s, int rank) {
-    sim_rank *r = &s->ranks[rank];
-    r->n_taken += s->source[pair(s, rank, r->next)] >= 0;
-    r->next++;
+    go_on(s, rank);
     walk(s, rank);
 }
 
@@ -310,7 +316,7 @@ static void sent(sim *s, int rank, uint64_t chunk) {
     for (size_t i = 0; i < s->ahead && !s->machine->shares_memory; i++) {
         if (r->slots[i].unsettled > 0 && r->slots[i].chunk == chunk) r->slots[i].unsettled--;
     }
-    if (r->doing == SETTLES) settle_and_visit(s, rank);
+    if (r->doing == SETTLES && settle_and_visit(s, rank)) visited(s, rank);
     if (r->doing == ENDS && r->n_under_way == 0) r->doing = THROUGH;
 }
 
@@ -457,6 +463,12 @@ lr_status lr_ring_simulate(const lr_sim_layer *layer, const lr_sim_machine *mach
     out->hidden = out->transfer > 0 ? 1 - (out->seconds - out->compute) / out->transfer : 1;
 done:
     return st;
+}
+
+lr_status lr_ring_simulate_seconds(const lr_sim_layer *layer, const lr_sim_machine *machine, double *seconds,
+                                   lr_error *err) {
+    lr_sim_result ignored;
+    return run(layer, machine, true, seconds, &ignored, err);
 }
 
 /* ------------------------------------------------------------------ questions */

@@ -52,6 +52,10 @@ json '[.hidden_from[] | .tokens > .closed_form * 0.8] | all'
 check 0 "a simulation as text" "$LONGREEL" bench ring --simulate --flops 1e12 --link 1e10 --ranks 4 --tokens 16384
 grep -q "hidden from [0-9]* tokens on" "$out" || fail "printed: $(cat "$out")"
 
+# Groups are of rings; without those nothing is said of them.
+check 0 "a simulated all-gather" "$LONGREEL" bench ring --simulate --flops 1e12 --link 1e10 --ranks 4 --tokens 16384 \
+    --schedule all-gather --json
+json '[.results[] | .groups, .groups_gain] == [null, null]'
 check 2 "a simulation of nothing" "$LONGREEL" bench ring --simulate
 says "--flops and --link"
 for link in '' x 0 -1 1e9, 1e9,x 1e9,1e9,1e9 inf nan; do

@@ -44,6 +44,10 @@ typedef struct lr_sim_result {
 lr_status lr_ring_simulate(const lr_sim_layer *layer, const lr_sim_machine *machine, lr_sim_result *out,
                            lr_error *err);
 
+/* Its `seconds` alone, in half the time. */
+lr_status lr_ring_simulate_seconds(const lr_sim_layer *layer, const lr_sim_machine *machine, double *seconds,
+                                   lr_error *err);
+
 /* FLOP of one layer: two for a multiply-add, queries times keys and weights times values. */
 double lr_sim_flop(const lr_sim_layer *layer);
 /* Length from which the transfer of a ring can be hidden, in the limit of many chunks: a chunk takes as
