@@ -51,7 +51,8 @@ static const cli_option table[] = {
      1 << 24},
     {CLI_TEXT, "plot", 0, "FILE.svg", "draw processor time and speed over the length. Then --tokens is 2048 to 262144 "
      "unless given, --layers ends with the first of full attention, and at each length a sample of some thousand "
-     "queries attends; its time is drawn as that of all", AT(plot)},
+     "queries attends; its time is drawn as that of all; from 16384 tokens on one run counts "
+     "unless --repeats is given. With the published sizes it takes some three minutes of two processors", AT(plot)},
     {0},
 };
 
@@ -132,16 +133,18 @@ static void note_point(encode_bench *b, size_t i, const lr_bench_result *r) {
 }
 
 #define SAMPLED_ROWS 3072 /* about; tiles spread over the sequence */
+#define LONG_RUN 16384    /* tokens, from which on a plot's runs last so long that one will do */
 
 static lr_bench_run run_of(const encode_bench *b, uint64_t tokens) {
     const encode_options *o = b->options;
     lr_bench_run run = {.tokens = tokens, .chunk = o->chunk, .ranks = o->ranks, .threads = o->threads,
-                        .repeats = o->repeats, .part = {.layers = o->layers, .every = o->sample}};
+                        .repeats = (int)b->machine.repeats, .part = {.layers = o->layers, .every = o->sample}};
     if (!o->plot) return run;
     for (size_t layers = 1; run.part.layers == 0 && layers <= lr_model_info_of(b->model)->n_layers; layers++) {
         if (lr_full_layers(b->model, layers) > 0) run.part.layers = layers;
     }
     if (run.part.every == 0) run.part.every = (size_t)(tokens / SAMPLED_ROWS) + 1;
+    if (o->repeats == 0 && tokens >= LONG_RUN) run.repeats = 1;
     return run;
 }
 
@@ -174,7 +177,7 @@ static lr_status measure_vision(encode_bench *b, lr_error *err) {
     const encode_options *o = b->options;
     lr_bench_result r;
     if (!o->vision || !lr_model_info_of(b->model)->has_vision) return LR_OK;
-    LR_TRY(lr_bench_vision(b->model, o->width, o->height, o->soft_tokens, o->ranks * o->threads, o->repeats,
+    LR_TRY(lr_bench_vision(b->model, o->width, o->height, o->soft_tokens, o->ranks * o->threads, b->machine.repeats,
                            &r, err));
     if (!o->json) {
         char unit[64];
@@ -195,7 +198,7 @@ static lr_status measure_sound(encode_bench *b, lr_error *err) {
     const encode_options *o = b->options;
     lr_bench_result r;
     if (!o->sound || !lr_model_info_of(b->model)->has_audio) return LR_OK;
-    LR_TRY(lr_bench_sound(b->model, o->sound_seconds, o->ranks * o->threads, o->repeats, &r, err));
+    LR_TRY(lr_bench_sound(b->model, o->sound_seconds, o->ranks * o->threads, b->machine.repeats, &r, err));
     if (!o->json) {
         char unit[64];
         snprintf(unit, sizeof unit, "for %d s of it", o->sound_seconds);
@@ -214,8 +217,10 @@ done:
 static lr_status draw(const encode_bench *b, lr_error *err) {
     char title[256];
     const lr_bench_run run = run_of(b, 1);
-    snprintf(title, sizeof title, "%s, backbone, layers 1 to %zu of %zu, %s", lr_model_info_of(b->model)->family,
-             run.part.layers, lr_model_info_of(b->model)->n_layers, lr_model_kernels(b->model)->isa);
+    snprintf(title, sizeof title, "Backbone of %s, layers 1 to %zu of %zu, in fp32 with the %s kernels on %d thread%s",
+             lr_model_info_of(b->model)->family, run.part.layers ? run.part.layers : lr_model_info_of(b->model)->n_layers,
+             lr_model_info_of(b->model)->n_layers, lr_model_kernels(b->model)->isa, b->options->threads,
+             cli_plural((uint64_t)b->options->threads));
     return cli_plot_write(b->options->plot, title, b->points, b->n_lengths, b->machine.core_peak, err);
 }
 
@@ -224,7 +229,7 @@ static lr_status measure(encode_bench *b, lr_error *err) {
     const encode_options *o = b->options;
     LR_TRY(lr_kernels_get(LR_ISA_AUTO, LR_GEMM_AUTO, &b->machine.kernels, err));
     b->machine.threads = (size_t)o->ranks * (size_t)o->threads;
-    b->machine.repeats = o->repeats;
+    b->machine.repeats = o->repeats > 0 ? o->repeats : 3;
     LR_TRY(cli_bench_measure_machine(&b->machine, err));
     double begin = cli_bench_now().wall;
     LR_TRY(cli_open_model(&b->model, o->model, o->vision, o->sound, o->ranks * o->threads, err));
@@ -257,8 +262,7 @@ static int print_json(encode_bench *b) {
 static const char plot_lengths[] = "2048,4096,8192,16384,32768,65536,131072,262144";
 
 static int run(const cli_command *command, int argc, char **argv) {
-    encode_options options = {.chunk = lr_encode_defaults().chunk, .ranks = 1,
-                              .repeats = 3, .width = 1280, .height = 720, .sound_seconds = 20, .vision = true,
+    encode_options options = {.chunk = lr_encode_defaults().chunk, .ranks = 1, .width = 1280, .height = 720, .sound_seconds = 20, .vision = true,
                               .sound = true};
     encode_bench b = {.options = &options};
     char **rest = NULL;

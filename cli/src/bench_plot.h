@@ -14,7 +14,7 @@ typedef struct plot_point {
     double full_rate;
 } plot_point;
 
-/* title: a line above; peak: GFLOP a second of a core. The points ascend in tokens. */
+/* title: a line below the heading; peak: GFLOP a second of a core. The points ascend in tokens. */
 lr_status cli_plot_write(const char *path, const char *title, const plot_point *points, size_t count, double peak,
                          lr_error *err);
 

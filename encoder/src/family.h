@@ -52,9 +52,11 @@ struct lr_family {
 
     /* Reads the configuration, fills model->info (all but directory, name, family, tokenizer and
      * n_values), model->backbone and what it keeps in model->text, ->vision, ->sound; weights through
-     * lr_weights_*. The checkpoint and the tokenizer are open. */
+     * lr_weights_*. The checkpoint is open; the tokenizer is not yet. */
     lr_status (*open)(lr_model *model, const lr_config *config, const lr_model_options *options,
                       lr_error *err);
+    /* Fills what of model->info needs the tokenizer, which is now open. NULL without text. */
+    lr_status (*read_rules)(lr_model *model, const lr_config *config, lr_error *err);
 
     /* NULL without text: all rows are placeholders. */
     lr_status (*embed_ids)(const lr_model *model, const int32_t *ids, size_t count, float *out,

@@ -66,22 +66,25 @@ static lr_status find_family(lr_model *model, const lr_config *config, lr_error 
                             "no model family that Longreel knows");
 }
 
+static lr_status open_tokenizer(lr_model *model, lr_error *err)
+{
+    char *path = NULL;
+    lr_status st = lr_format(&path, err, "%s/tokenizer.json", model->directory);
+    if (st == LR_OK) st = lr_tokenizer_load(&model->tokenizer, path, err);
+    lr_free(path);
+    return st;
+}
+
 static lr_status open_parts(lr_model *model, const lr_config *config,
                             const lr_model_options *options, lr_error *err)
 {
     lr_status st = LR_OK;
-    char *tokenizer = NULL;
     LR_TRY(find_family(model, config, err));
     LR_TRY(lr_model_check_sentence(model, err));
     LR_TRY(lr_checkpoint_open(&model->checkpoint, model->directory, err));
-    if (model->family->text) {
-        LR_TRY(lr_format(&tokenizer, err, "%s/tokenizer.json", model->directory));
-        LR_TRY(lr_tokenizer_load(&model->tokenizer, tokenizer, err));
-    }
     model->info.directory = model->directory;
     model->info.name = model->name;
     model->info.family = model->family->name;
-    model->info.tokenizer = model->tokenizer;
     model->info.dims = model->dims;
     for (size_t i = 0; i < lr_checkpoint_count(model->checkpoint); i++) {
         const char *name = lr_checkpoint_name(model->checkpoint, i);
@@ -91,10 +94,13 @@ static lr_status open_parts(lr_model *model, const lr_config *config,
         model->info.n_values += values;
     }
     LR_TRY(model->family->open(model, config, options, err));
-    if (model->family->text) LR_TRY(lr_model_load_prompts(model, err));
-    LR_TRY(lr_weights_prepare(model, options->pool, err));
+    LR_TRY(lr_weights_prepare(model, options->pool, model->family->text ? open_tokenizer : NULL, err));
+    if (model->family->text) {
+        model->info.tokenizer = model->tokenizer;
+        LR_TRY(model->family->read_rules(model, config, err));
+        LR_TRY(lr_model_load_prompts(model, err));
+    }
 done:
-    lr_free(tokenizer);
     return st;
 }
 

@@ -116,7 +116,8 @@ lr_status lr_weights_linear_values(lr_model *model, lr_linear **out, const float
  * NAME.{input_min,input_max,output_min,output_max}, which may be infinite: no bound. No bias. */
 lr_status lr_weights_dense(lr_model *model, lr_dense *out, bool clipped, size_t n, size_t k,
                            lr_error *err, const char *name, ...) LR_PRINTF(7, 8);
-/* Packs all queued linear layers, in parallel. */
-lr_status lr_weights_prepare(lr_model *model, lr_pool *pool, lr_error *err);
+/* Packs all queued linear layers, in parallel; beside them one thread does `other` (or NULL), which queues none. */
+lr_status lr_weights_prepare(lr_model *model, lr_pool *pool, lr_status (*other)(lr_model *model, lr_error *err),
+                             lr_error *err);
 
 #endif

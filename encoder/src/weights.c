@@ -316,6 +316,7 @@ done:
 
 typedef struct prepare_loop {
     lr_model *model;
+    lr_status (*other)(lr_model *model, lr_error *err);
     pthread_mutex_t lock;
     lr_status st; /* under lock, with err */
     lr_error *err;
@@ -347,21 +348,29 @@ static lr_status create_linear(const lr_model *model, const lr_weight_job *job, 
     return lr_fail(err, st, "%s: %s: %s", model->directory, job->name, cause.text);
 }
 
+static lr_status prepare_layer(lr_model *model, size_t index, lr_error *err)
+{
+    lr_weight_job *job = &model->jobs[index];
+    lr_linear *linear = NULL;
+    lr_status st = create_linear(model, job, &linear, err);
+    if (st != LR_OK) return st;
+    *job->out = linear;
+    model->linears[index] = linear;
+    release_parts(model, job);
+    return LR_OK;
+}
+
+/* Index 0 is `other`, which takes longest, the layers follow. */
 static void prepare_one(void *arg, size_t index, size_t worker)
 {
     (void)worker;
     prepare_loop *loop = arg;
-    lr_weight_job *job = &loop->model->jobs[index];
     lr_error err;
     lr_error_clear(&err);
-    lr_linear *linear = NULL;
-    lr_status st = create_linear(loop->model, job, &linear, &err);
-    if (st == LR_OK) {
-        *job->out = linear;
-        loop->model->linears[index] = linear;
-        release_parts(loop->model, job);
-        return;
-    }
+    lr_status st = LR_OK;
+    if (index > 0) st = prepare_layer(loop->model, index - 1, &err);
+    else if (loop->other) st = loop->other(loop->model, &err);
+    if (st == LR_OK) return;
     pthread_mutex_lock(&loop->lock);
     if (loop->st == LR_OK) {
         loop->st = st;
@@ -370,15 +379,16 @@ static void prepare_one(void *arg, size_t index, size_t worker)
     pthread_mutex_unlock(&loop->lock);
 }
 
-lr_status lr_weights_prepare(lr_model *model, lr_pool *pool, lr_error *err)
+lr_status lr_weights_prepare(lr_model *model, lr_pool *pool, lr_status (*other)(lr_model *model, lr_error *err),
+                             lr_error *err)
 {
-    prepare_loop loop = {.model = model, .st = LR_OK, .err = err};
+    prepare_loop loop = {.model = model, .other = other, .st = LR_OK, .err = err};
     lr_status st = LR_NEW(&model->linears, model->n_jobs, "the list of linear layers", err);
     if (st != LR_OK) return st;
     model->n_linears = model->n_jobs;
     int code = pthread_mutex_init(&loop.lock, NULL);
     if (code != 0) return lr_fail_errno(err, LR_E_NOMEM, code, "a lock");
-    lr_pool_for(pool, model->n_jobs, prepare_one, &loop);
+    lr_pool_for(pool, model->n_jobs + 1, prepare_one, &loop);
     pthread_mutex_destroy(&loop.lock);
     lr_free(model->jobs);
     model->jobs = NULL;

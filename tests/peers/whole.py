@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times whole runs of `longreel embed` against `transformers` and, where it is given, the program `egemma2`, in turns.
 
-    whole.py LONGREEL [--model DIR] [--egemma2 PROGRAM] [--pairs 3] [--threads N] [--seconds 120]
-             [--only start,text,clip] [--json F]
+    whole.py LONGREEL [--model DIR] [--egemma2 PROGRAM] [--pairs 3] [--clip-pairs N] [--threads N] [--seconds 120]
+             [--words 2000] [--attention sdpa,eager] [--only start,text,clip] [--json F]
 
 start: a text of three words, from the start of the process to its end, the checkpoint in the page cache. text: one
 of some 2,000 words. clip: a film of 640 x 360 with sound (H.264, AAC): one frame and 25 sound tokens a second. Longreel and
@@ -11,7 +11,7 @@ its imports alone take seconds), and gets frames and samples from the `ffmpeg` c
 of the full size unless --model is given. The vectors are compared in the same run; what the figures mean stands in
 turns.py.
 """
-import os
+import json
 import resource
 import subprocess
 import tempfile
@@ -43,6 +43,9 @@ class Peer:
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.processor = AutoProcessor.from_pretrained(folder)
         self.default = self.model.config._attn_implementation
+
+    def attention(self, name):
+        self.model.set_attn_implementation({"text_config": name, "vision_config": name})
 
     @torch.inference_mode()
     def vector(self, inputs):
@@ -83,19 +86,39 @@ def embed(longreel, work, what, value):
     return taken
 
 
-def run(args, longreel, peer, work, rows, name, what, value, call):
-    """One case; egemma2 where it has the input."""
-    embed(longreel, work, what, value)  # the page cache
-    mine = np.load(work + "/v.npy")[-1:]
-    rows.append(compare(f"{name}, vector", mine, call()[None]))
-    theirs = {"transformers, loaded": lambda: passes(1, call)}
+def run(args, longreel, peer, work, rows, name, what, value, call, pairs):
+    """One case; egemma2 where it has the input. The vectors of the last turn are compared."""
+    vectors = {}
+
+    def timed(attention):
+        def keep():
+            vectors[attention] = call()
+
+        def turn():
+            peer.attention(attention)
+            return passes(1, keep)
+        return turn
+
+    theirs = {f"transformers, loaded, {name}": timed(name) for name in args.attention}
     if args.egemma2 and what == "text":
         text = value if not value.startswith("@") else open(value[1:]).read()
         command = [args.egemma2, "embed", "--model-dir", longreel.model, "--device", "cpu", "--threads",
                    longreel.threads, "--small-threads", longreel.threads, "--text", text]
-        theirs["egemma2"] = lambda: process(*command)[0]
+
+        def egemma2():
+            taken, out = process(*command)
+            vectors["egemma2"] = np.array(json.loads(out)["embeddings"][0], np.float32)
+            return taken
+        try:
+            egemma2()
+            theirs["egemma2"] = egemma2
+        except subprocess.CalledProcessError as e:
+            print("egemma2 is not measured:", e.stderr.decode(errors="replace").strip()[-300:])
     neighbours = Neighbours()
-    ours, peers = in_turns(lambda: embed(longreel, work, what, value), theirs, args.pairs)
+    ours, peers = in_turns(lambda: embed(longreel, work, what, value), theirs, pairs)
+    mine = np.load(work + "/v.npy")[-1:]
+    for peer_name, vector in vectors.items():
+        rows.append(compare(f"{name}, vector, {peer_name}", mine, vector[None]))
     rows.append(report(name, ours, peers, neighbours))
 
 
@@ -103,6 +126,9 @@ def main():
     arguments = parser(__doc__)
     arguments.add_argument("--egemma2", help="the program")
     arguments.add_argument("--seconds", type=int, default=120, help="of the clip")
+    arguments.add_argument("--clip-pairs", type=int, help="turns of the clip (default: --pairs)")
+    arguments.add_argument("--words", type=int, default=2000, help="of the text")
+    arguments.add_argument("--attention", type=lambda text: text.split(","), default=["sdpa", "eager"])
     arguments.add_argument("--only", type=lambda text: text.split(","), default=["start", "text", "clip"])
     args = arguments.parse_args()
     rows = []
@@ -111,18 +137,19 @@ def main():
         peer = Peer(longreel.model, args.threads)
         print_machine(args, torch, peer.default)
         if "start" in args.only:
+            embed(longreel, work, "text", "a red car")  # the page cache
             run(args, longreel, peer, work, rows, "start-up and a short text", "text", "a red car",
-                lambda: peer.text("a red car"))
+                lambda: peer.text("a red car"), args.pairs)
         if "text" in args.only:
-            long = " ".join(f"word{i % 97}" for i in range(2000))
+            long = " ".join(f"word{i % 97}" for i in range(args.words))
             with open(work + "/text", "w") as file:
                 file.write(long)
-            run(args, longreel, peer, work, rows, "a text of 2,000 words", "text", "@" + work + "/text",
-                lambda: peer.text(long))
+            run(args, longreel, peer, work, rows, f"a text of {args.words:,} words", "text", "@" + work + "/text",
+                lambda: peer.text(long), args.pairs)
         if "clip" in args.only:
             make_clip(work + "/clip.mp4", args.seconds)
             run(args, longreel, peer, work, rows, f"a clip of {args.seconds} s", "video", work + "/clip.mp4",
-                lambda: peer.clip(work + "/clip.mp4", args.seconds))
+                lambda: peer.clip(work + "/clip.mp4", args.seconds), args.clip_pairs or args.pairs)
         finish(args, rows)
 
 

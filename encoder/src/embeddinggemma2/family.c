@@ -294,7 +294,6 @@ static lr_status eg2_open(lr_model *model, const lr_config *config, const lr_mod
     info->hidden = model->backbone.hidden;
     info->n_layers = model->backbone.n_layers;
     list_dims(model);
-    LR_TRY(read_rules(model, config, err));
     LR_TRY(read_budgets(model, err));
     LR_TRY(read_towers(model, config, options, err));
 done:
@@ -359,6 +358,7 @@ const lr_family lr_family_embeddinggemma2 = {
     .prefix = "model.",
     .text = true,
     .open = eg2_open,
+    .read_rules = read_rules,
     .embed_ids = embed_ids,
     .projection = projection,
     .vision = &eg2_vision_ops,
