@@ -18,6 +18,8 @@ import world
 
 SIZES = [((320, 180), 5), ((426, 240), 2), ((320, 240), 2), ((256, 256), 1), ((240, 320), 1)]
 
+CLIPS = 48  # most sounds of a batch of pictures and sounds alone
+
 
 def target(width, height, patch=16, pool=2, budget=checkpoint.BUDGET):
     """The published processor's size: so many whole cells of patch * pool that the budget holds them."""
@@ -53,13 +55,16 @@ class Maker:
     # -------------------------------------------------------------- a recording
 
     def _scene_frames(self, rng, scene, size, count):
+        """[(picture, what is in its cells)]; the same object again where nothing moves."""
         look = pictures.Look(rng, scene, *size)
         moves = any("motion" in g for g in scene["groups"])
+        grid = tuple(n // 32 for n in target(*size))
         if not moves:
-            return [look.frame(0.5)] * count
+            return [(look.frame(0.5), look.cells(0.5, *grid))] * count
         pace = rng.uniform(0.08, 0.45)  # of the way, from one frame to the next
         begin = rng.uniform(0, max(0.0, 1 - pace * (count - 1)))
-        return [look.frame(min(1.0, begin + pace * i)) for i in range(count)]
+        moments = [min(1.0, begin + pace * i) for i in range(count)]
+        return [(look.frame(t), look.cells(t, *grid)) for t in moments]
 
     def recording(self, rng, scenes, size, has_video, has_audio, step, length):
         """Token ids, spans [(scene, kind, first, soft first, end)], frames and sound of the first of these scenes, as
@@ -98,11 +103,12 @@ class Maker:
             if len(ids) >= length:
                 break
         ids.append(1)
+        shown, cells = [s[0] for s in shown], [s[1] for s in shown]
         stills = [i > 0 and shown[i] is shown[i - 1] for i in range(len(shown))]
         frames = []
         for picture, still in zip(shown, stills):
             frames.append(frames[-1] if still else patches(picture))
-        return {"ids": ids, "spans": spans, "frames": frames, "stills": stills, "n_scenes": index + 1,
+        return {"ids": ids, "spans": spans, "frames": frames, "stills": stills, "cells": cells, "n_scenes": index + 1,
                 "mel": sounds.log_mel(np.concatenate(track)) if has_audio else None}, (start, shown, track)
 
     # -------------------------------------------------------------- a batch
@@ -113,16 +119,20 @@ class Maker:
         size = rng.choices([s for s, _ in SIZES], [w for _, w in SIZES])[0]
         mode = rng.choices(["both", "video", "audio"], [8, 1, 1])[0] if not alone else "both"
         made = self._scenes(rng, scenes, mode, held)
-        out = {"scenes": made, "recordings": [], "images": [],
+        out = {"scenes": made, "recordings": [], "images": [], "cells": [],
                "columns": target(*size)[0] // 16, "rows": target(*size)[1] // 16}
         if alone:
-            out["images"] = [(i, patches(pictures.Look(rng, s, *size).frame(rng.random())))
-                             for i, s in enumerate(made) if s["groups"]]
+            for i, s in enumerate(made):
+                if s["groups"]:
+                    look, t = pictures.Look(rng, s, *size), rng.random()
+                    out["images"].append((i, patches(look.frame(t))))
+                    out["cells"].append(look.cells(t, out["columns"] // 2, out["rows"] // 2))
         else:
             self._recordings(rng, out, size, mode)
+        played = CLIPS if alone else len(made)  # sounds are learned from fewer examples than pictures
         out["clips"] = [(i, sounds.log_mel(sounds.sound(rng, s["sound"], rng.choice([1.0, 1.5, 2.0, 2.4]), self.bank)))
-                        for i, s in enumerate(made) if s["sound"] and mode != "video"]
-        out["texts"] = self._texts(rng, made, mode, alone)
+                        for i, s in enumerate(made[:played]) if s["sound"] and mode != "video"]
+        out["texts"] = self._texts(rng, made, mode, alone, played)
         out["true"] = np.array([[world.true_of(t["query"], s) for s in made] for t in out["texts"]])
         return out
 
@@ -148,10 +158,10 @@ class Maker:
             out["recordings"].append({**r, "first_scene": at})
             at += r["n_scenes"]
 
-    def _texts(self, rng, made, mode, alone):
+    def _texts(self, rng, made, mode, alone, played):
         out = []
         for i, s in enumerate(made):
-            parts = [("seen", s["groups"] and mode != "audio"), ("heard", s["sound"] and mode != "video")]
+            parts = [("seen", s["groups"] and mode != "audio"), ("heard", s["sound"] and mode != "video" and i < played)]
             parts = [p for p, there in parts if there]
             if alone:  # one frame shows no motion
                 s = {**s, "groups": [{k: v for k, v in g.items() if k != "motion"} for g in s["groups"]]}

@@ -14,7 +14,7 @@ DIMS = (192, 128, 64, 32)  # Matryoshka: the first values of a vector are one to
 class Heads(nn.Module):
     """What only training has: the scale of similarities, and linear questions (which colour? which word?). The same
     questions are asked of the vectors of texts, pictures, sounds and segments, which brings these together early; others
-    are asked of the towers' own means."""
+    are asked of the picture tower's tokens, each of what is drawn in its cell, and of the sound tower's mean."""
 
     def __init__(self, hidden):
         super().__init__()
@@ -52,6 +52,32 @@ def _question_loss(logits, scenes, questions, said=False):
 
 SEEN = {q for q in world.QUESTIONS if not q.startswith("sound ")}
 HEARD = set(world.QUESTIONS) - SEEN
+IN_CELLS = {"colour", "size", *world.KINDS}
+
+
+def _cell_loss(logits, which, scenes):
+    """Cross entropy of what is drawn in each cell, logits [pictures, cells, answers]; which [pictures, cells]: the group of
+    scenes [pictures] in a cell, -1 for the ground. Groups count alike, however large; "none" counts little."""
+    which = torch.from_numpy(np.stack(which)).long() % 3  # 0, 1, and 2 for the ground
+    among = F.one_hot(which, 3)
+    share = 1.0 / (among * among.sum(1, keepdim=True)).sum(2)
+    at, total, weight = 0, 0.0, 0.0
+    for question, values in world.QUESTIONS.items():
+        width = len(values) + 1
+        if question in IN_CELLS:
+            target, sure = torch.full((len(scenes), 3), width - 1), torch.full((len(scenes), 3), 0.1)
+            for i, s in enumerate(scenes):
+                for k, g in enumerate(s["groups"]):
+                    value = g["name"] if g["kind"] == question else g.get(question)
+                    if value is not None:
+                        target[i, k], sure[i, k] = values.index(value), 1.0
+                    if question == "colour" and g["kind"] in ("texture", "stamp"):  # several in a cell
+                        sure[i, k] = 0.0
+            w = sure.gather(1, which) * share
+            each = F.cross_entropy(logits[..., at: at + width].flatten(0, 1).float(), target.gather(1, which).flatten(), reduction="none")
+            total, weight = total + (w.flatten() * each).sum(), weight + float(w.sum())
+        at += width
+    return total / max(weight, 1.0)
 
 
 def contrast(a, b, positive, scale):
@@ -89,6 +115,9 @@ class Step:
         self.pictures = None
         if fresh:
             self.pictures = network.vision(self.W, c.vision_config, torch.from_numpy(np.stack(fresh)), b["columns"], b["rows"])
+        self.cells = list(b.get("cells", [])) + [c for r in b["recordings"] for c, still in zip(r["cells"], r["stills"]) if not still]
+        self.cell_scenes = [i for i, _ in b["images"]] + [r["first_scene"] + span[0] for r in b["recordings"] for span, still in zip(
+            [s for s in r["spans"] if s[1] == "frame"], r["stills"]) if not still]
         self.frames = (np.cumsum([not still for _, still in shown]) - 1).astype(int)  # which picture each frame is
         self.tracks = [r["mel"] for r in b["recordings"] if r["mel"] is not None]
         self.sounds = self._sound(self.tracks) if self.tracks else None
@@ -129,7 +158,7 @@ class Step:
         return self._project((h.float() * there[..., None]).sum(1) / there.sum(1, keepdim=True))
 
     def image_vectors(self):
-        """Pictures alone, of recordings the first frame of each scene: (vectors, their scenes, soft tokens)."""
+        """Pictures alone, of recordings the first frame of each scene: (vectors, their scenes)."""
         scenes, where, at = [i for i, _ in self.batch["images"]], list(range(len(self.batch["images"]))), 0
         for r in self.batch["recordings"]:
             for scene, kind, *_ in r["spans"]:
@@ -140,7 +169,7 @@ class Step:
                     where.append(self.frames[at])
                 at += 1
         soft = self.pictures[torch.tensor(where)]
-        return self._alone(soft, [soft.shape[1]] * len(soft), self.ids["boi"], self.ids["eoi"]), scenes, soft
+        return self._alone(soft, [soft.shape[1]] * len(soft), self.ids["boi"], self.ids["eoi"]), scenes
 
     def clip_vectors(self):
         lengths = [-(-len(m) // 4) for _, m in self.batch["clips"]]
@@ -179,7 +208,7 @@ class Step:
 
 
 WEIGHTS = {"segment": 2.0, "frame": 0.7, "image": 1.0, "image to segment": 0.3, "sound": 1.0, "sound to segment": 0.5,
-           "asked of texts": 1.0, "asked of segments": 1.0, "asked of pictures": 1.0, "asked of sounds": 1.0}
+           "asked of texts": 1.0, "asked of segments": 1.0, "asked of pictures": 0.7, "asked of cells": 1.5, "asked of sounds": 1.0}
 
 
 def loss(model, heads, batch):
@@ -201,11 +230,12 @@ def loss(model, heads, batch):
         if frames is not None:
             out["frame"] = contrast(texts[part["seen"]], frames, true[part["seen"]][:, frame_scenes], scale)
     if step.pictures is not None:
-        images, where, soft = step.image_vectors()
+        images, where = step.image_vectors()
         own = true[part["seen"]][:, where]
         out["image"] = contrast(texts[part["seen"]], images, own, scale)
         shown = [scenes[i] for i in where]
-        out["asked of pictures"] = (heads.ask(images, shown, SEEN) + _question_loss(heads.vision(soft.float().mean(1)), shown, SEEN)) / 2
+        out["asked of pictures"] = heads.ask(images, shown, SEEN)
+        out["asked of cells"] = _cell_loss(heads.vision(step.pictures.float()), step.cells, [scenes[i] for i in step.cell_scenes])
         hits["image"] = _first_right(texts[part["seen"]], images, own)
         if segments is not None:
             same = torch.tensor(where)[:, None] == torch.arange(len(scenes))

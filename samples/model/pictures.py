@@ -5,6 +5,7 @@ import glob
 import io
 import math
 import os
+import re
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageFont
@@ -13,7 +14,8 @@ import world
 
 STAMPS = os.environ.get("TUXPAINT_STAMPS", "/usr/share/tuxpaint/stamps")
 FONT_FAMILIES = ("DejaVu", "FreeSans", "FreeSerif", "FreeMono", "Liberation", "NotoSans-", "NotoSerif-", "NotoMono-",
-                 "NotoSansMono-", "NotoSansDisplay-", "NotoSerifDisplay-")
+                 "NotoSansMono-", "NotoSansDisplay-", "NotoSerifDisplay-", "Lato-", "OpenSans", "ComicNeue", "Roboto", "Quicksand",
+                 "Cantarell")
 # Ranges of hue (degrees), saturation and value that go by a name.
 HSV = {
     "red": ((-9, 7), (0.8, 1), (0.65, 1)), "orange": ((20, 36), (0.85, 1), (0.9, 1)),
@@ -42,9 +44,14 @@ def _apart(a, b):
 
 
 @functools.cache
+def found_fonts(names):
+    """Files of the fonts whose names begin so."""
+    files = [f for d in ("/usr/share/fonts", "/usr/local/share/fonts") for f in glob.glob(d + "/**/*.[to]tf", recursive=True)]
+    return sorted(f for f in files if os.path.basename(f).startswith(names) and not re.search("MathTeX|Hairline|Thin", f))
+
+
 def fonts():
-    found = [f for d in ("/usr/share/fonts/truetype", "/usr/local/share/fonts") for f in glob.glob(d + "/**/*.ttf", recursive=True)]
-    found = sorted(f for f in found if os.path.basename(f).startswith(FONT_FAMILIES) and "MathTeX" not in f)
+    found = found_fonts(FONT_FAMILIES)
     if not found:
         raise SystemExit("no fonts found; on Debian: apt install fonts-dejavu fonts-liberation fonts-freefont-ttf")
     return found
@@ -410,6 +417,7 @@ class Look:
     def __init__(self, rng, scene, width, height):
         self.width, self.height = width, height
         texture = scene["groups"][0] if scene["groups"] and scene["groups"][0]["kind"] == "texture" else None
+        self.texture = texture
         self.groups = [] if texture else scene["groups"]
         self.fills = [paint(rng, g["colour"]) if "colour" in g else None for g in self.groups]
         self.noise = rng.choice([0, 0, 0, 3, 6])
@@ -488,14 +496,33 @@ class Look:
                      0.5 + (y - 0.5) * (0.4 if dy else 1) + dy * reach * (2 * t - 1)) for x, y in centres], h
         return centres, h
 
+    def _drawn(self, t):
+        """(group's number, its figure, height in pixels, centres in pixels) at a moment."""
+        for k, (g, figure, (centres, h)) in enumerate(zip(self.groups, self.images, self.places)):
+            at, high = self._moved(g, centres, h, t)
+            yield k, figure, max(4, int(round(high * self.height))), [(x * self.width, y * self.height) for x, y in at]
+
+    def cells(self, t, columns, rows):
+        """int8 [rows * columns]: the group that is drawn in each cell of a grid over the picture, or -1. A figure has a
+        cell when it has two fifths of it or, in that direction, the cell most of it."""
+        found = np.full((rows, columns), -1 if self.groups or not self.texture else 0, np.int8)
+        for k, figure, high, centres in self._drawn(t):
+            wide = high * figure.width / figure.height
+            for x, y in centres:
+                lines = []
+                for middle, length, whole, n in ((x, wide, self.width, columns), (y, high, self.height, rows)):
+                    a, b = (middle - length / 2) * n / whole, (middle + length / 2) * n / whole
+                    overlap = np.minimum(b, np.arange(1, n + 1)) - np.maximum(a, np.arange(n))
+                    lines.append(overlap >= 0.4 * min(1.0, b - a))
+                found[np.ix_(lines[1], lines[0])] = k
+        return found.reshape(-1)
+
     def frame(self, t):
         image = self.ground.copy()
-        for g, figure, (centres, h) in zip(self.groups, self.images, self.places):
-            at, high = self._moved(g, centres, h, t)
-            rows = max(4, int(round(high * self.height)))
+        for _, figure, rows, centres in self._drawn(t):
             small = figure.resize((max(4, int(round(rows * figure.width / figure.height))), rows), Image.BILINEAR, reducing_gap=2.0)
-            for x, y in at:
-                image.paste(small, (int(x * self.width - small.width / 2), int(y * self.height - small.height / 2)), small)
+            for x, y in centres:
+                image.paste(small, (int(x - small.width / 2), int(y - small.height / 2)), small)
         if self.noise:
             noise = np.random.default_rng(self.seed + int(997 * t)).normal(0, self.noise, (self.height, self.width, 1))
             image = Image.fromarray(np.clip(np.asarray(image) + noise, 0, 255).astype(np.uint8))

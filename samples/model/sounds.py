@@ -16,9 +16,12 @@ import world
 
 RATE = 16000
 ACCENTS = ["en-gb", "en-us", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbcwmd", "en-gb-x-gbclan", "en-029"]
-TIMBRES = [""] + [f"+f{i}" for i in range(1, 6)] + [f"+m{i}" for i in range(1, 9)] + ["+croak", "+klatt2", "+klatt4"]
+TIMBRES = ["", "", "+croak", "+klatt", *(f"+f{i}" for i in range(1, 6)), *(f"+m{i}" for i in range(1, 9))]
+TIMBRES += [f"+{name}" for name in """klatt2 klatt3 klatt4 klatt6 Alicia Andy Annie Denis Jacky Marco Michael adam anika announcer
+aunty belinda benjamin caleb david ed grandma grandpa iven john linda max miguel pablo paul quincy rob robert shelby steph travis
+victor zac""".split()]
 FLITE = ["kal", "awb", "rms", "slt", "kal16"]
-SPOKEN = 60  # renderings of each word
+SPOKEN = 100  # renderings of each word
 
 
 # ------------------------------------------------------------------ speech
@@ -53,8 +56,12 @@ def _speak(rng, word):
     else:
         command = ["espeak-ng", "-v", rng.choice(ACCENTS) + rng.choice(TIMBRES), "-s", str(rng.randint(95, 190)),
                    "-p", str(rng.randint(15, 85)), "-a", "100", "--stdout", word]
-    result = subprocess.run(command, capture_output=True, check=True)
-    data = bytearray(result.stdout)
+    return from_pipe(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def from_pipe(data):
+    """A speech program's WAV at 16 kHz, without the silence at its ends."""
+    data = bytearray(data)
     if data[:4] == b"RIFF" and int.from_bytes(data[40:44], "little") > len(data):  # a pipe's header has no length
         data[40:44] = (len(data) - 44).to_bytes(4, "little")
     return _trim(_wav(bytes(data)))

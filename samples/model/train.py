@@ -60,10 +60,11 @@ def _make(seed, step, alone, scenes):
 
 
 def plan(step, steps):
-    """(alone, scenes) of a step: small batches of pictures and sounds alone at first, then mostly recordings."""
+    """(alone, scenes) of a step: small batches of pictures and sounds alone at first, then some recordings, then mostly."""
     if step < steps // 4:
         return True, 48
-    return (True, 96) if step % 3 == 0 else (False, 64)
+    recordings = (2,) if step < steps * 5 // 8 else (1, 2)
+    return (False, 64) if step % 3 in recordings else (True, 96)
 
 
 class Supply:
@@ -109,13 +110,13 @@ def train(args):
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     os.makedirs(args.work, exist_ok=True)
-    tokenizer, ids = checkpoint.tokenizer_json()
+    first, path = 0, os.path.join(args.work, STATE)
+    state = torch.load(path, weights_only=False) if args.resume and os.path.exists(path) else None
+    tokenizer, ids = state["tokenizer"] if state else checkpoint.tokenizer_json()
     model = checkpoint.create(args.seed, ids, len(json.loads(tokenizer)["model"]["vocab"]))
     heads = losses.Heads(model.config.text_config.hidden_size)
     tools = optimizers(model, heads, args.rate)
-    first, path = 0, os.path.join(args.work, STATE)
-    if args.resume and os.path.exists(path):
-        state = torch.load(path, weights_only=False)
+    if state:
         model.load_state_dict(state["model"])
         heads.load_state_dict(state["heads"])
         for tool, kept in zip(tools, state["tools"]):
@@ -129,7 +130,7 @@ def train(args):
 
     def keep(step):
         torch.save({"model": model.state_dict(), "heads": heads.state_dict(), "tools": [t.state_dict() for t in tools],
-                    "step": step}, path + ".part")
+                    "step": step, "tokenizer": (tokenizer, ids)}, path + ".part")
         os.replace(path + ".part", path)
         checkpoint.save(args.output or os.path.join(args.work, "model"), model, tokenizer, ids)
 
