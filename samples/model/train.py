@@ -35,6 +35,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=3000)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--scenes", type=int, default=64, help="of a batch of recordings (64: up to 14 GB of memory)")
     p.add_argument("--makers", type=int, default=1, help="processes that make batches")
     p.add_argument("--minutes", type=float, default=1e9, help="stop after so long; --resume goes on")
     p.add_argument("--rate", type=float, default=2e-3)
@@ -59,12 +60,12 @@ def _make(seed, step, alone, scenes):
     return _maker.batch(seed, step, alone, scenes)
 
 
-def plan(step, steps):
+def plan(step, steps, scenes):
     """(alone, scenes) of a step: small batches of pictures and sounds alone at first, then some recordings, then mostly."""
     if step < steps // 4:
         return True, 48
     recordings = (2,) if step < steps * 5 // 8 else (1, 2)
-    return (False, 64) if step % 3 in recordings else (True, 96)
+    return (False, scenes) if step % 3 in recordings else (True, 96)
 
 
 class Supply:
@@ -78,7 +79,7 @@ class Supply:
 
     def __call__(self):
         while len(self.waiting) < 4:
-            alone, scenes = plan(self.next, self.args.steps)
+            alone, scenes = plan(self.next, self.args.steps, self.args.scenes)
             self.waiting.append(self.pool.submit(_make, self.args.seed, self.next, alone, 12 if self.args.smoke else scenes))
             self.next += 1
         return self.waiting.pop(0).result()
