@@ -27,6 +27,15 @@ static void local_abort(lr_comm *comm, const char *reason)
     pthread_mutex_unlock(&group->lock);
 }
 
+static lr_status local_check(lr_comm *comm, lr_error *err)
+{
+    local_rank *self = lr_local_of(comm);
+    pthread_mutex_lock(&self->group->lock);
+    lr_status st = self->group->aborted ? lr_local_fail_aborted(self, err) : LR_OK;
+    pthread_mutex_unlock(&self->group->lock);
+    return st;
+}
+
 static void free_transfers(lr_transfer *list)
 {
     while (list) {
@@ -76,6 +85,7 @@ static const lr_comm_ops local_ops = {
     .all_gather = lr_local_all_gather,
     .split = lr_local_split,
     .abort = local_abort,
+    .check = local_check,
     .free = local_free,
 };
 

@@ -36,6 +36,15 @@ static void session_abort(lr_comm *comm, const char *reason)
     pthread_mutex_unlock(&s->world->lock);
 }
 
+static lr_status session_check(lr_comm *comm, lr_error *err)
+{
+    session *s = world_session_of(comm);
+    pthread_mutex_lock(&s->world->lock);
+    lr_status st = world_session_check(s, err);
+    pthread_mutex_unlock(&s->world->lock);
+    return st;
+}
+
 /* ------------------------------------------------------------------ transfers */
 
 static lr_status session_send_start(lr_comm *comm, int peer, const void *data, size_t bytes,
@@ -74,6 +83,7 @@ static const lr_comm_ops session_ops = {
     .all_gather = world_all_gather,
     .split = world_split,
     .abort = session_abort,
+    .check = session_check,
     .free = session_free,
 };
 

@@ -402,6 +402,7 @@ static lr_status be_told(lr_comm *group, one_call call, lr_error *err)
     RANK_CHECK(call(group, &mine) == LR_E_PEER);
     RANK_CHECK(strcmp(mine.text, "rank 0 stopped the run: the disk is full") == 0);
     for (size_t i = 0; i < N_CALLS; i++) RANK_CHECK(calls[i](group, NULL) == LR_E_PEER);
+    RANK_CHECK(lr_comm_check(group, NULL) == LR_E_PEER);
 done:
     return st;
 }

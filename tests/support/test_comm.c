@@ -226,6 +226,11 @@ static void wrapped_abort(lr_comm *comm, const char *reason)
     lr_comm_abort(wrapper_of(comm)->inner, reason);
 }
 
+static lr_status wrapped_check(lr_comm *comm, lr_error *err)
+{
+    return lr_comm_check(wrapper_of(comm)->inner, err);
+}
+
 static void wrapped_free(lr_comm *comm)
 {
     wrapper *w = wrapper_of(comm);
@@ -251,6 +256,7 @@ static const lr_comm_ops wrapped_ops = {
     .all_gather = wrapped_all_gather,
     .split = wrapped_split,
     .abort = wrapped_abort,
+    .check = wrapped_check,
     .free = wrapped_free,
 };
 

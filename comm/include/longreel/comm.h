@@ -69,6 +69,9 @@ typedef struct lr_comm_ops {
     lr_status (*split)(lr_comm *comm, int first, int count, lr_comm **out, lr_error *err);
     /* Any thread: all ranks' current and later calls fail with LR_E_PEER. First reason wins. */
     void (*abort)(lr_comm *comm, const char *reason);
+    /* LR_E_PEER once a rank is known to have aborted or to be lost: for whoever waits for something else.
+     * Does not wait. */
+    lr_status (*check)(lr_comm *comm, lr_error *err);
     /* mpi: waits until the other ranks have freed theirs or one has aborted. */
     void (*free)(lr_comm *comm);
 } lr_comm_ops;
@@ -115,6 +118,9 @@ static inline lr_status lr_comm_split(lr_comm *c, int first, int count, lr_comm 
 }
 static inline void lr_comm_abort(lr_comm *c, const char *reason) {
     c->ops->abort(c, reason);
+}
+static inline lr_status lr_comm_check(lr_comm *c, lr_error *err) {
+    return c->ops->check(c, err);
 }
 static inline void lr_comm_free(lr_comm *c) {
     if (c) c->ops->free(c);

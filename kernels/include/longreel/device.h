@@ -200,6 +200,11 @@ struct lr_device_ops {
     void (*wait_for)(lr_stream *stream, const lr_event *event);
     /* Blocks until all that was enqueued has happened; the stream's first failure, if there was one. */
     lr_status (*wait)(lr_stream *stream, lr_error *err);
+    /* The event has happened, or will not because the device failed (wait then tells). Does not wait. */
+    bool (*reached)(const lr_event *event);
+    /* What the driver knows the stream as (CUstream), for a library that enqueues there by itself; the device is
+     * then current in this thread. NULL once the stream has failed. */
+    void *(*native)(lr_stream *stream);
 
     /* ---- copies; host memory stays as it is until the stream has been waited for */
 

@@ -19,7 +19,7 @@
     F(cuMemAlloc) F(cuMemFree) F(cuMemGetInfo)                                                     \
     F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async)              \
     F(cuStreamCreate) F(cuStreamDestroy) F(cuStreamSynchronize) F(cuStreamWaitEvent)               \
-    F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord)
+    F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventQuery)
 
 typedef struct lr_cu_driver {
     void *library;

@@ -110,6 +110,16 @@ static lr_status wait(lr_stream *stream, lr_error *err)
     return failed(d, stream->failure, stream->doing, err);
 }
 
+static bool reached(const lr_event *event)
+{
+    return enter(&event->device->head)->driver.cuEventQuery(event->event) != CUDA_ERROR_NOT_READY;
+}
+
+static void *native(lr_stream *stream)
+{
+    return lr_cu_enter(stream, "a library") ? stream->stream : NULL;
+}
+
 /* ------------------------------------------------------------------ copies */
 
 static void upload(lr_stream *stream, lr_device_at to, const void *from, size_t bytes)
@@ -148,6 +158,8 @@ void lr_cu_fill_memory(lr_device_ops *ops)
     ops->record = record;
     ops->wait_for = wait_for;
     ops->wait = wait;
+    ops->reached = reached;
+    ops->native = native;
     ops->upload = upload;
     ops->download = download;
     ops->copy = copy;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cuda.h>
 
@@ -35,6 +36,19 @@ static __thread CUcontext current;
         (void)pthread_mutex_unlock(&lock);                                                         \
         return result_;                                                                            \
     } while (0)
+
+/* Runs a stream with the lock held, which is given away while a step waits for somebody else. */
+static CUresult run_to_end(CUstream stream)
+{
+    static const struct timespec pause = {.tv_nsec = 50000};
+    CUresult status;
+    while ((status = queue_run(stream, stream->n)) == CUDA_ERROR_NOT_READY) {
+        (void)pthread_mutex_unlock(&lock);
+        (void)nanosleep(&pause, NULL);
+        (void)pthread_mutex_lock(&lock);
+    }
+    return status;
+}
 
 /* ------------------------------------------------------------------ the device */
 
@@ -265,7 +279,8 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes)
 
 static CUresult release(CUdeviceptr address)
 {
-    CUresult status = queue_run_all(); /* as the driver does */
+    /* As the driver does; a step that waits is another rank's, which would have a device of its own. */
+    CUresult status = queue_run_all();
     return memory_free(address) ? status : refuse(CUDA_ERROR_INVALID_VALUE, "no allocation begins here");
 }
 
@@ -328,7 +343,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 
 static CUresult destroy_stream(CUstream stream)
 {
-    CUresult status = queue_run_all();
+    CUresult status = run_to_end(stream);
     queue_destroy(stream);
     return status;
 }
@@ -340,7 +355,7 @@ CUresult cuStreamDestroy(CUstream stream)
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-    LOCKED(current ? queue_run(stream, stream->n) : CUDA_ERROR_INVALID_CONTEXT);
+    LOCKED(current ? run_to_end(stream) : CUDA_ERROR_INVALID_CONTEXT);
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned flags)
@@ -369,6 +384,12 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     LOCKED(record(event, stream));
 }
 
+/* A device is as late as it likes, but goes on: asked often enough, an event has happened. */
+CUresult cuEventQuery(CUevent event)
+{
+    LOCKED(event->stream ? queue_run(event->stream, event->upto) : CUDA_SUCCESS);
+}
+
 static CUresult wait_event(CUstream stream, CUevent event)
 {
     if (!event->stream) return CUDA_SUCCESS;
@@ -382,6 +403,23 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 }
 
 /* ------------------------------------------------------------------ for tests */
+
+CUresult standin_enqueue(CUstream stream, bool (*step)(void *arg), void *arg)
+{
+    LOCKED(add(stream, (work){.kind = WORK_STEP, .step = step, .arg = arg}));
+}
+
+void standin_progress(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    queue_run_steps();
+    (void)pthread_mutex_unlock(&lock);
+}
+
+unsigned char *standin_at(CUdeviceptr address, size_t bytes)
+{
+    return memory_at(address, bytes);
+}
 
 machine_counts standin_counts(void)
 {

@@ -20,15 +20,13 @@ CUstream queue_create(void)
     return stream;
 }
 
+/* Other streams may still wait for what it did: it stays, with nothing to do. */
 void queue_destroy(CUstream stream)
 {
-    for (CUstream *at = &streams; *at; at = &(*at)->next)
-        if (*at == stream) {
-            *at = stream->next;
-            break;
-        }
     free(stream->queue);
-    free(stream);
+    stream->queue = NULL;
+    stream->capacity = 0;
+    stream->done = stream->n;
 }
 
 void queue_add(CUstream stream, const work *one)
@@ -50,7 +48,8 @@ static void copy(unsigned char *to, const unsigned char *from, size_t bytes)
     else memmove(to, from, bytes);
 }
 
-static void run_one(const work *one)
+/* False: it has to wait for somebody else. */
+static bool run_one(const work *one)
 {
     switch (one->kind) {
     case WORK_UPLOAD: copy(memory_at(one->to, one->bytes), one->host_from, one->bytes); break;
@@ -68,16 +67,19 @@ static void run_one(const work *one)
         free((void *)(uintptr_t)one->launch.params);
         break;
     }
-    case WORK_WAIT: (void)queue_run(one->stream, one->upto); break;
+    case WORK_WAIT: return queue_run(one->stream, one->upto) != CUDA_ERROR_NOT_READY;
+    case WORK_STEP: return one->step(one->arg);
     case WORK_RECORD: break;
     }
+    return true;
 }
 
 CUresult queue_run(CUstream stream, size_t upto)
 {
     while (!failure && stream->done < upto && stream->done < stream->n) {
-        work one = stream->queue[stream->done++];
-        run_one(&one);
+        work one = stream->queue[stream->done];
+        if (!run_one(&one)) return CUDA_ERROR_NOT_READY;
+        stream->done++;
     }
     return failure;
 }
@@ -86,6 +88,16 @@ CUresult queue_run_all(void)
 {
     for (CUstream stream = streams; stream; stream = stream->next) (void)queue_run(stream, stream->n);
     return failure;
+}
+
+void queue_run_steps(void)
+{
+    for (CUstream stream = streams; stream; stream = stream->next) {
+        size_t upto = 0;
+        for (size_t i = stream->done; i < stream->n; i++)
+            if (stream->queue[i].kind == WORK_STEP) upto = i + 1;
+        (void)queue_run(stream, upto);
+    }
 }
 
 CUresult queue_failure(void)

@@ -6,7 +6,8 @@
 
 #include "machine.h"
 
-typedef enum work_kind { WORK_UPLOAD, WORK_DOWNLOAD, WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_RECORD, WORK_WAIT } work_kind;
+typedef enum work_kind { WORK_UPLOAD, WORK_DOWNLOAD, WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_RECORD, WORK_WAIT,
+                       WORK_STEP } work_kind;
 
 typedef struct work {
     work_kind kind;
@@ -19,6 +20,8 @@ typedef struct work {
     CUevent event;
     CUstream stream;       /* WORK_WAIT: runs this one's first `upto` pieces of work before going on */
     size_t upto;
+    bool (*step)(void *arg); /* WORK_STEP: true once it has happened; called again and again until then */
+    void *arg;
 } work;
 
 struct CUstream_st {
@@ -35,9 +38,12 @@ struct CUevent_st {
 CUstream queue_create(void);
 void queue_destroy(CUstream stream);
 void queue_add(CUstream stream, const work *one);
-/* Runs what is queued up to the given number, and what that waits for. The first failure stays for good. */
+/* Runs what is queued up to the given number, and what that waits for, as far as it can: CUDA_ERROR_NOT_READY where a
+ * step waits for somebody else. The first failure stays for good. */
 CUresult queue_run(CUstream stream, size_t upto);
-CUresult queue_run_all(void);
+CUresult queue_run_all(void); /* as far as it can */
+/* The streams that have steps, no further than these. */
+void queue_run_steps(void);
 CUresult queue_failure(void);
 const char *queue_failure_text(void);
 machine_counts *queue_counts(void);

@@ -12,11 +12,20 @@
 #ifndef STANDIN_H
 #define STANDIN_H
 
+#include <cuda.h>
+
 #include "machine.h"
 
 /* Of all launches since the process began. */
 machine_counts standin_counts(void);
 /* Bytes of device memory held. */
 size_t standin_memory_held(void);
+
+/* For other stand-ins, of libraries that enqueue work of their own. `step` is called until it is true, with the
+ * stand-in locked: it must not wait, and may touch memory (standin_at; NULL: not inside an allocation). */
+CUresult standin_enqueue(CUstream stream, bool (*step)(void *arg), void *arg);
+unsigned char *standin_at(CUdeviceptr address, size_t bytes);
+/* Moves streams that have steps on, without anybody waiting for them: a device works by itself. */
+void standin_progress(void);
 
 #endif
