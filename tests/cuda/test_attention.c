@@ -270,6 +270,7 @@ static void test_bits_do_not_depend_on_how_the_work_is_cut(void **state)
 static void test_no_matrix_waits_for_banks(void **state)
 {
     (void)state;
+    CASE_NEEDS_STANDIN();
     machine_counts counts = standin_counts();
     assert_true(counts.by_op[PTX_MMA] > 0);
     assert_int_equal(counts.matrix_conflicts, 0);

@@ -27,6 +27,7 @@ static void test_what_is_missing_is_named(void **state)
     (void)state;
     expect_refusal(NULL, NULL, "libno_such_driver.so.1", LR_E_UNSUPPORTED, "there is no NVIDIA driver");
     expect_refusal(NULL, NULL, "libm.so.6", LR_E_UNSUPPORTED, "too old: libm.so.6 lacks cuInit");
+    CASE_NEEDS_STANDIN();
     expect_refusal("STANDIN_VERSION", "11040", NULL, LR_E_UNSUPPORTED, "knows CUDA 11.4, needed is 12.0");
     expect_refusal("STANDIN_DEVICES", "0", NULL, LR_E_UNSUPPORTED, "finds no device");
     expect_refusal("STANDIN_ARCHITECTURE", "75", NULL, LR_E_UNSUPPORTED, "compute capability 7.5");
@@ -41,8 +42,8 @@ static void test_the_device_describes_itself(void **state)
 {
     (void)state;
     const lr_device_info *info = &case_device->info;
-    assert_int_equal(info->major, 8);
-    assert_int_equal(info->minor, 0);
+    assert_true(info->major >= 8);
+    assert_true(!case_on_standin() || (info->major == 8 && info->minor == 0));
     assert_true(info->n_multiprocessors > 0 && info->shared_bytes > 48 * 1024 && info->name[0]);
 }
 
@@ -50,6 +51,7 @@ static void test_the_device_describes_itself(void **state)
 static void test_the_kernels_fit_every_architecture(void **state)
 {
     (void)state;
+    CASE_NEEDS_STANDIN();
     static const char *const architectures[] = {"80", "86", "89", "90", "100", "120"};
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
         lr_error err = {0};
@@ -130,6 +132,7 @@ static void test_a_stream_waits_for_the_events_of_another(void **state)
 static void test_a_stream_keeps_its_first_failure(void **state)
 {
     (void)state;
+    CASE_NEEDS_STANDIN(); /* a device need not notice 32 bytes more */
     const lr_device_ops *ops = case_device->ops;
     lr_error err = {0};
     lr_device_at x;

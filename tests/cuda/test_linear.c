@@ -81,6 +81,7 @@ static void test_linear_is_within_its_bound(void **state)
 static void test_no_matrix_waits_for_banks(void **state)
 {
     (void)state;
+    CASE_NEEDS_STANDIN();
     machine_counts counts = standin_counts();
     assert_true(counts.by_op[PTX_LDMATRIX] > 0);
     assert_int_equal(counts.matrix_conflicts, 0);
