@@ -75,7 +75,7 @@ class Peer:
     @torch.inference_mode()
     def backbone(self, tokens, count):
         self.normed = None
-        ids = torch.randint(5, 200000, (1, tokens), generator=torch.Generator().manual_seed(1))
+        ids = torch.randint(5, min(200000, self.text.config.vocab_size), (1, tokens), generator=torch.Generator().manual_seed(1))
         return with_memory(count, lambda: self.run(ids))
 
     @torch.inference_mode()

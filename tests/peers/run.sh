@@ -75,7 +75,7 @@ profile() {
     command -v perf >/dev/null || { echo "no perf: no profile"; return; }
     perf record -q -o "$work/perf.data" "$longreel" bench encode -m "$full" --no-vision --no-sound --threads 1 --repeats 1 \
         --tokens "$profile" && perf report -i "$work/perf.data" --stdio --no-children -g none 2>/dev/null |
-        grep -v '^#' | grep . | head -n 25 >"$work/profile.txt"
+        grep -v "^#" | grep . | sed -n 1,25p >"$work/profile.txt"
 }
 starts() {
     for _ in $(seq 0 "$starts"); do
