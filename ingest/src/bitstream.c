@@ -180,12 +180,13 @@ static void skip_high_profile(bits *b)
 }
 
 /* H.264 7.3.2.1.1. */
-static void read_cycle(const uint8_t *nal, size_t size, lri_cycle *cycle)
+static void read_set(const uint8_t *nal, size_t size, lri_cycle *cycle, bool *fields)
 {
     static const uint8_t high[] = {100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135};
     uint8_t set[512];
     size_t n = unescape(set, sizeof set, nal, size);
     *cycle = (lri_cycle){0, 0};
+    *fields = true;
     if (n < 5) return;
     bits b = {set, n * 8, 4 * 8};
     (void)take_ue(&b);
@@ -195,6 +196,12 @@ static void read_cycle(const uint8_t *nal, size_t size, lri_cycle *cycle)
     cycle->least = (int64_t)1 << frame_num;
     /* A picture has two order counts; without any of their own they follow the frame numbers. */
     cycle->pictures = type == 0 ? (int64_t)1 << (lsb - 1) : cycle->least;
+    if (type == 1) return;
+    (void)take_ue(&b);
+    (void)take(&b, 1);
+    (void)take_ue(&b);
+    (void)take_ue(&b);
+    *fields = take(&b, 1) == 0 || b.at > b.n_bits;
 }
 
 bool lri_cycle_of(const AVCodecParameters *parameters, const uint8_t *data, size_t size, lri_cycle *cycle)
@@ -206,12 +213,32 @@ bool lri_cycle_of(const AVCodecParameters *parameters, const uint8_t *data, size
     while (lri_next_nal(&walk, &nal, &length)) {
         unsigned type = nal[0] & 31u;
         if (type == 7) {
-            read_cycle(nal, length, cycle);
+            bool fields;
+            read_set(nal, length, cycle, &fields);
             return true;
         }
         if (type == 1 || type == 5) break;
     }
     return false;
+}
+
+bool lri_may_hold_fields(const AVCodecParameters *p)
+{
+    const uint8_t *set = p->extradata;
+    size_t size = p->extradata_size > 0 ? (size_t)p->extradata_size : 0;
+    lri_cycle cycle;
+    bool fields = true;
+    if (p->codec_id != AV_CODEC_ID_H264) return false;
+    /* ISO/IEC 14496-15 5.3.3.1: the first set behind six bytes and its length; else behind a start code. */
+    if (size > 8 && set[0] == 1) {
+        size_t length = (size_t)set[6] << 8 | set[7];
+        if ((set[5] & 31) > 0 && length <= size - 8) read_set(set + 8, length, &cycle, &fields);
+        return fields;
+    }
+    const uint8_t *end = size > 0 ? set + size : set, *nal = size > 0 ? lri_find_start_code(set, end) : end;
+    if (end - nal > 4 && (nal[3] & 31) == 7)
+        read_set(nal + 3, (size_t)(lri_find_start_code(nal + 3, end) - nal - 3), &cycle, &fields);
+    return fields;
 }
 
 /* ------------------------------------------------------------------ MPEG-2, MPEG-4, VP8, VP9 */

@@ -37,6 +37,8 @@ typedef struct lri_cycle {
 } lri_cycle;
 /* False where the packet holds no parameter set that says it. */
 bool lri_cycle_of(const AVCodecParameters *parameters, const uint8_t *data, size_t size, lri_cycle *cycle);
+/* Whether pictures of H.264 may be coded as two fields, by the parameter set of the container; true when in doubt. */
+bool lri_may_hold_fields(const AVCodecParameters *parameters);
 
 /* A hash of what a packet says of the size and format of the pictures from it on; 0 where it says nothing.
  * Whether another hash means another size, decoding tells. */

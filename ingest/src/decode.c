@@ -95,12 +95,20 @@ static bool is_sticky(const lri_decoder *decoder)
     return codec == AV_CODEC_ID_FFV1 || is_guessing(codec);
 }
 
+static const AVCodec *find_codec(const lri_video_index *video)
+{
+    const AVCodec *codec = NULL;
+    if (video->transparent && video->codec == AV_CODEC_ID_VP9) codec = avcodec_find_decoder_by_name("libvpx-vp9");
+    if (video->transparent && video->codec == AV_CODEC_ID_VP8) codec = avcodec_find_decoder_by_name("libvpx");
+    return codec ? codec : avcodec_find_decoder(video->codec);
+}
+
 static lr_status open_codec(lri_decoder *decoder, lr_error *err)
 {
     const lr_recording *recording = decoder->recording;
     const AVCodecParameters *parameters =
         lri_stream_of(&decoder->source, recording->video.stream, &recording->video.reach)->codecpar;
-    const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
+    const AVCodec *codec = find_codec(&recording->video);
     if (!codec)
         return lr_fail(err, LR_E_UNSUPPORTED, "%s: no decoder for %s", recording->path,
                        lri_codec_name(parameters->codec_id));

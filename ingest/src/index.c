@@ -131,6 +131,18 @@ done:
     return st;
 }
 
+/* Of the packet that was added last. A second field lasts as long as the first did, whatever the container says of
+ * whole pictures. */
+static int64_t duration_of(const lri_video_index *video, const AVPacket *packet)
+{
+    int64_t first, n = (int64_t)video->n_packets - 1;
+    if (!(video->packets[n].flags & LRI_SECOND) || packet->pts == AV_NOPTS_VALUE) return packet->duration;
+    if (video->packets[n - 1].pts == AV_NOPTS_VALUE ||
+        __builtin_sub_overflow(packet->pts, video->packets[n - 1].pts, &first) || first <= 0)
+        return packet->duration;
+    return first < packet->duration ? first : packet->duration;
+}
+
 static lr_status add_picture(lr_recording *recording, const AVStream *stream, const AVPacket *packet,
                              lr_error *err)
 {
@@ -155,7 +167,7 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     if (kind.type == 'B') flags |= LRI_B;
     if (packet->flags & AV_PKT_FLAG_CORRUPT) flags |= LRI_CORRUPT;
     if (packet->pts == AV_NOPTS_VALUE) flags |= LRI_NO_PTS;
-    entry->flags = (uint8_t)flags;
+    entry->flags = (uint16_t)flags;
     if (flags & (LRI_OPEN | LRI_CLOSED)) video->n_entries++;
     st = lri_video_note_order(recording, stream, packet, err);
     if (st != LR_OK) return st;
@@ -164,9 +176,9 @@ static lr_status add_picture(lr_recording *recording, const AVStream *stream, co
     if (st == LR_OK) st = lri_headers_note(&video->headers, video->n_packets - 1, stream->codecpar, packet, err);
     if (st != LR_OK) return st;
     if (packet->duration > 0) video->typical = packet->duration;
-    int64_t end;
-    if ((flags & LRI_SHOWN) && packet->pts != AV_NOPTS_VALUE && packet->duration > 0 &&
-        !__builtin_add_overflow(packet->pts, packet->duration, &end) && end > video->last_end)
+    int64_t end, duration = duration_of(video, packet);
+    if ((flags & LRI_SHOWN) && packet->pts != AV_NOPTS_VALUE && duration > 0 &&
+        !__builtin_add_overflow(packet->pts, duration, &end) && end > video->last_end)
         video->last_end = end;
     return LR_OK;
 }
@@ -194,7 +206,8 @@ static bool goes_on(const lri_video_index *video, size_t n)
         for (size_t j = first; j < end; j++)
             if (video->packets[j].pts > at && video->packets[j].pts < next) next = video->packets[j].pts;
         if (next == INT64_MAX) continue;
-        if (__builtin_sub_overflow(next, at, &step) || step > video->typical + video->typical / 2) return false;
+        if (__builtin_sub_overflow(next, at, &step) || step - video->typical > video->typical / 2)
+            return false;
     }
     return true;
 }
@@ -203,8 +216,8 @@ static void confirm_lost(lri_video_index *video)
 {
     for (size_t i = 0; i < video->n_packets; i++) {
         lri_packet *packet = &video->packets[i];
-        if ((packet->flags & LRI_DOUBTED) && goes_on(video, i)) packet->flags &= (uint8_t)~LRI_CORRUPT;
-        packet->flags &= (uint8_t)~LRI_DOUBTED;
+        if ((packet->flags & LRI_DOUBTED) && goes_on(video, i)) packet->flags &= (uint16_t)~LRI_CORRUPT;
+        packet->flags &= (uint16_t)~LRI_DOUBTED;
         video->any_gap = video->any_gap || (packet->flags & LRI_CORRUPT);
     }
 }
@@ -301,6 +314,8 @@ lr_status lri_index_make(lr_recording *recording, lri_source *source, lr_error *
         video->colour = (lri_colour){AVCOL_SPC_UNSPECIFIED, AVCOL_PRI_UNSPECIFIED, AVCOL_TRC_UNSPECIFIED,
                                      AVCOL_RANGE_UNSPECIFIED};
         if (video->stream < (int)source->n_colours) video->colour = source->colours[video->stream];
+        const AVDictionaryEntry *alpha = av_dict_get(format->streams[video->stream]->metadata, "alpha_mode", NULL, 0);
+        video->transparent = alpha && strcmp(alpha->value, "1") == 0;
         /* libav's parser gives a picture out when the next one begins, with the mark of that. */
         video->marks_late = strcmp(format->iformat->name, "mpegts") == 0;
         video->loses_silently = video->marks_late || strcmp(format->iformat->name, "mpeg") == 0;

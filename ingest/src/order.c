@@ -6,14 +6,15 @@
 
 /* ------------------------------------------------------------------ picture order counts */
 
-/* AVI and plain streams have no pts, PES packets not one for each picture. */
+/* AVI and plain streams have no pts, PES packets not one for each picture. Where fields are packets, the same parser
+ * says which are. */
 static bool needs_counts(const lr_recording *recording, const AVStream *stream)
 {
     static const char *const stamped[] = {"mov", "matroska", "flv", "asf"};
     enum AVCodecID codec = stream->codecpar->codec_id;
     if (codec != AV_CODEC_ID_H264 && codec != AV_CODEC_ID_HEVC) return false;
     for (size_t i = 0; i < sizeof stamped / sizeof *stamped; i++)
-        if (strcmp(recording->timeline.container, stamped[i]) == 0) return false;
+        if (strcmp(recording->timeline.container, stamped[i]) == 0) return lri_may_hold_fields(stream->codecpar);
     return true;
 }
 
@@ -50,7 +51,10 @@ lr_status lri_video_note_order(lr_recording *recording, const AVStream *stream,
                  structure == AV_PICTURE_STRUCTURE_BOTTOM_FIELD;
     bool second = field && video->first_field != AV_PICTURE_STRUCTURE_UNKNOWN &&
                   video->first_field != structure;
-    if (second) video->packets[video->n_packets - 1].flags &= (uint8_t)~LRI_SHOWN;
+    if (second) {
+        lri_packet *packet_of_two = &video->packets[video->n_packets - 1];
+        packet_of_two->flags = (uint16_t)((packet_of_two->flags & ~LRI_SHOWN) | LRI_SECOND);
+    }
     video->first_field = field && !second ? structure : AV_PICTURE_STRUCTURE_UNKNOWN;
 done:
     return st;
@@ -204,7 +208,7 @@ static lr_status fill_missing(lri_video_index *video, lr_error *err)
     for (size_t i = 0; i < video->n_packets; i++) {
         lri_packet *packet = &video->packets[i];
         if (!delayed && !video->poc && (packet->flags & LRI_NO_PTS)) packet->pts = packet->seek;
-        packet->flags &= (uint8_t)~LRI_NO_PTS;
+        packet->flags &= (uint16_t)~LRI_NO_PTS;
     }
     return st;
 }
@@ -222,12 +226,12 @@ static void hide_undecodable(lri_video_index *video)
         video->n_entries = 1;
         return;
     }
-    for (size_t i = 0; i < first; i++) video->packets[i].flags &= (uint8_t)~LRI_SHOWN;
+    for (size_t i = 0; i < first; i++) video->packets[i].flags &= (uint16_t)~LRI_SHOWN;
     if (video->packets[first].flags & LRI_CLOSED) return;
     for (size_t i = first + 1; i < video->n_packets; i++) {
         lri_packet *packet = &video->packets[i];
         if (packet->flags & (LRI_OPEN | LRI_CLOSED)) break;
-        if (packet->pts < video->packets[first].pts) packet->flags &= (uint8_t)~LRI_SHOWN;
+        if (packet->pts < video->packets[first].pts) packet->flags &= (uint16_t)~LRI_SHOWN;
     }
 }
 
@@ -271,11 +275,23 @@ static bool keeps_rate(const lri_video_index *video, AVRational rate)
     return true;
 }
 
+/* Where no duration is known, a picture's second field lasts as long as the first. */
+static void end_with_second_field(lri_video_index *video, size_t last)
+{
+    int64_t length, end;
+    if (last + 1 >= video->n_packets || !(video->packets[last + 1].flags & LRI_SECOND)) return;
+    int64_t pts = video->packets[last + 1].pts;
+    if (video->last_end > video->packets[last].pts) return;
+    if (__builtin_sub_overflow(pts, video->packets[last].pts, &length) || length <= 0) return;
+    if (!__builtin_add_overflow(pts, length, &end)) video->last_end = end;
+}
+
 static void find_end(lri_video_index *video, const AVStream *stream)
 {
     size_t n = video->n_shown;
     int64_t last = video->packets[video->made_shown[n - 1]].pts;
     video->first_pts = video->packets[video->made_shown[0]].pts;
+    end_with_second_field(video, video->made_shown[n - 1]);
     if (video->last_end <= last) {
         /* No duration known: as long as the picture before, or as the stated rate has it. */
         int64_t step = video->typical;

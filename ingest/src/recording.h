@@ -26,8 +26,9 @@ enum {
     LRI_CORRUPT = 16,  /* the demuxer says that bytes are missing or wrong */
     LRI_B = 32,        /* shown before the reference before it in the file, where the stream says so */
     LRI_TORN = 64,     /* its end may be that of another */
-    LRI_NO_PTS = 64,   /* before that is known; this and the next only while the index is made */
-    LRI_DOUBTED = 128, /* LRI_CORRUPT holds only if pictures are missing */
+    LRI_SECOND = 128,  /* the second field of the picture in the packet before */
+    LRI_NO_PTS = 256,  /* this and the next only while the index is made */
+    LRI_DOUBTED = 512, /* LRI_CORRUPT holds only if pictures are missing */
 };
 
 /* One packet of the picture stream, in the order of the file, which is decoding order; only while the index is
@@ -37,7 +38,7 @@ typedef struct lri_packet {
     int64_t pts;    /* stream ticks, repaired, discontinuities taken out */
     int64_t seek;   /* what the demuxer is asked for to come to this packet: dts (else pts), as read */
     uint32_t check; /* of the payload and its place in the file */
-    uint8_t flags;
+    uint16_t flags;
 } lri_packet;
 
 /* Where the packets of a stream lie in the file, and what else a decoder sees of them. */
@@ -71,6 +72,7 @@ typedef struct lri_video_index {
     int stream;
     enum AVCodecID codec;
     bool any_gap;    /* some packet has LRI_CORRUPT */
+    bool transparent; /* VP8 and VP9 in Matroska: libav's own decoders leave the alpha plane out */
     bool marks_late; /* LRI_CORRUPT stands on the packet before the one that lacks bytes */
     lri_colour colour; /* of pictures that do not say it themselves */
     AVRational time_base;

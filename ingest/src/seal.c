@@ -9,7 +9,7 @@ lr_status lri_video_seal(lri_video_index *video, lr_error *err)
     LR_TRY(LR_NEW(&video->flags, n, "the index of the pictures", err));
     LR_TRY(LR_NEW(&video->checks, n, "the index of the pictures", err));
     for (size_t i = 0; i < n; i++) {
-        video->flags[i] = packets[i].flags;
+        video->flags[i] = (uint8_t)packets[i].flags;
         video->checks[i] = packets[i].check;
     }
     for (size_t i = 0; i < n; i++) {

@@ -141,7 +141,7 @@ lr_status lri_video_drop_strays(lri_video_index *video, lr_error *err)
         }
         if (list[i].first > 0) video->packets[list[i].first - 1].flags |= LRI_CORRUPT;
         for (size_t k = list[i].first; k < list[i].end; k++) {
-            video->packets[k].flags &= (uint8_t)~LRI_SHOWN;
+            video->packets[k].flags &= (uint16_t)~LRI_SHOWN;
             /* Not shown, they are decoded all the same, in the order of the file. */
             video->packets[k].pts = high != INT64_MIN ? high : list[i].low;
         }

@@ -195,7 +195,9 @@ static lr_status prepare(lri_stream *stream, size_t ordinal, lr_error *err)
 /* Past the packets of a picture: its second field may be a packet of its own. */
 static size_t past(const lri_stream *stream, size_t ordinal)
 {
-    return ordinal + (stream->recording->timeline.video.interlaced ? 2 : 1);
+    const lri_video_index *video = &stream->recording->video;
+    bool fields = ordinal + 1 < video->n_packets && (lri_flags(video, ordinal + 1) & LRI_SECOND);
+    return ordinal + (fields || stream->recording->timeline.video.interlaced ? 2 : 1);
 }
 
 /* Past the last packet to feed for a picture: draining is quicker than going on when the next picture

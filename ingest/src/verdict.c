@@ -246,6 +246,9 @@ static void spread(const lri_video_index *video, lri_segment *segment, const uin
     bool broken = false, any = false;
     size_t entry = segment->entry, next = entry + 1, fault = first_fault(video, segment);
     while (next < entry + segment->count && !lri_is_entry(video, next)) next++;
+    for (size_t i = 1; i < segment->count; i++)
+        if ((lri_flags(video, entry + i) & LRI_SECOND) && (segment->flags[i] & LRI_BAD))
+            segment->flags[i - 1] |= LRI_BAD;
     for (size_t i = 0; i < segment->count; i++) {
         const unsigned packet = lri_flags(video, entry + i);
         uint8_t *flags = &segment->flags[i];

@@ -214,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *path = fz_write("recording", file.bytes, file.used);
     fz_begin();
     if (fz_succeeded(lr_recording_open(&recording, path, &options, &err), &err)) {
-        fz_check_timeline(recording);
+        fz_check_timeline(recording, &options);
         if (lr_recording_timeline(recording)->has_video) fz_check_frames(recording);
         if (lr_recording_timeline(recording)->has_audio) fz_check_sound(recording);
     } else {

@@ -30,11 +30,11 @@ lr_ingest_options fz_ingest_options(const uint8_t **data, size_t *size)
     return options;
 }
 
-static void check_video(const lr_recording *recording, const lr_timeline *t)
+static void check_video(const lr_recording *recording, const lr_timeline *t, bool whole)
 {
     const lr_video_info *v = &t->video;
     /* A part that begins behind the last picture has none. */
-    FZ_CHECK(v->n_frames >= 0 && v->n_frames <= INT32_MAX);
+    FZ_CHECK(v->n_frames >= whole && v->n_frames <= INT32_MAX);
     FZ_CHECK(v->width > 0 && v->height > 0 && v->display_width > 0 && v->display_height > 0);
     FZ_CHECK(v->sar.num > 0 && v->sar.den > 0);
     FZ_CHECK(v->rotation == 0 || v->rotation == 90 || v->rotation == 180 || v->rotation == 270);
@@ -59,7 +59,7 @@ static void check_audio(const lr_timeline *t)
     }
 }
 
-void fz_check_timeline(const lr_recording *recording)
+void fz_check_timeline(const lr_recording *recording, const lr_ingest_options *options)
 {
     const lr_timeline *t = lr_recording_timeline(recording);
     FZ_CHECK(t->has_video || t->has_audio);
@@ -67,7 +67,7 @@ void fz_check_timeline(const lr_recording *recording)
     FZ_CHECK(t->duration >= 0);
     FZ_CHECK(strlen(t->content_hash) == 32);
     FZ_CHECK(strlen(t->container) > 0);
-    if (t->has_video) check_video(recording, t);
+    if (t->has_video) check_video(recording, t, options->start == LR_TIME_NONE);
     if (t->has_audio) check_audio(t);
     fz_check_damage(t->damage, t->n_damage);
     for (size_t i = 0; i < t->n_warnings; i++) FZ_CHECK(strlen(t->warnings[i]) > 0);

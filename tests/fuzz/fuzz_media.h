@@ -6,7 +6,7 @@
 
 /* Takes the last four bytes of the input: the options; what is left is the file. */
 lr_ingest_options fz_ingest_options(const uint8_t **data, size_t *size);
-void fz_check_timeline(const lr_recording *recording);
+void fz_check_timeline(const lr_recording *recording, const lr_ingest_options *options);
 void fz_check_damage(const lr_damage *damage, size_t count);
 /* Reads the first frames of the grid, from the start and from the middle: both must be the same. */
 void fz_check_frames(const lr_recording *recording);
