@@ -139,7 +139,6 @@ on_with_limit() { (on "$@") & wait $!; }
 pick() { local all=("$@"); echo "${all[RANDOM % $#]}"; }
 
 for ((round = 1; round <= rounds; round++)); do
-    by=$(pick openmpi mpich local openmpi mpich)
     RANDOM=$(((seed + round * 101) % 32768)) # what a subshell draws is lost
     by=$(pick openmpi mpich local openmpi mpich)
     r=$RANDOM ranks=$((2 + RANDOM % 3)) victim=$((RANDOM % ranks)) tenths=$((RANDOM % whole_time))
@@ -163,7 +162,6 @@ for ((round = 1; round <= rounds; round++)); do
         wait "$job" 2>/dev/null
         continue
     fi
-    cp "$err" first.err
     check_status
     check_message
     check_left
