@@ -89,6 +89,7 @@ static void test_lanes_that_went_different_ways_meet_again(void **state)
     (void)state;
     expect("setp.lt.u32 %p1, %r1, 7; @%p1 bra $low; mov.u32 %r9, 2; bra.uni $end; $low: mov.u32 %r9, 1; $end:"
            "shfl.sync.idx.b32 %r9, %r9, 0, 31, -1;" STORE, 1, 2);
+    expect("setp.eq.u32 %p1, %r1, 40; vote.sync.any.pred %p2, %p1, -1; selp.u32 %r9, 1, 0, %p2;" STORE, 0, 1);
     expect("mov.u32 %r9, 0; $again: add.s32 %r9, %r9, 1; setp.le.u32 %p1, %r9, %r1; @%p1 bra $again;" STORE, 1, 64);
 }
 

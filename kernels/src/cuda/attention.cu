@@ -35,6 +35,7 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
     uint64_t *lo, *hi;            /* [ROWS] */
     float *maxima, *sums;         /* [COLUMNS, ROWS] */
     uint64_t row0, least, past;   /* the tile's first row; keys that any row of it sees */
+    uint64_t all_from, all_past;  /* keys that all of its rows see */
     uint32_t kv_head, lane, warp_row, warp_column;
     /* Of rows lane / 4 and lane / 4 + 8 of each 16 of the warp. maximum: over this warp's keys; correction: of what
      * was summed before this sub-block. */
@@ -77,15 +78,19 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
         }
     }
 
+    /* A thread has the same unit of every STEP-th key. Addresses of keys that are not there are not read. */
     __device__ __forceinline__ void fetch_keys(uint32_t to, uint64_t from, const Place &place)
     {
-#pragma unroll 1
-        for (uint32_t n = 0; n < KEYS * UNITS / THREADS; n++) {
-            uint32_t i = threadIdx.x + n * THREADS;
-            uint32_t key = i / UNITS, unit = i % UNITS;
-            bool there = key < place.n;
-            uint64_t value = (place.key + (there ? key : 0)) * p.kv_ld + kv_head * p.head_dim;
-            fetch_unit(to + unit_at<UNITS>(key, unit), from + value * 2, there, unit, p.head_dim);
+        constexpr uint32_t STEP = THREADS / UNITS;
+        uint32_t key = threadIdx.x / UNITS, unit = threadIdx.x % UNITS;
+        bool in = unit * EIGHT < p.head_dim;
+        uint64_t at = from + ((place.key + key) * p.kv_ld + kv_head * p.head_dim) * 2 + unit * 16;
+        to += unit_at<UNITS>(key, unit);
+#pragma unroll
+        for (uint32_t n = 0; n < KEYS / STEP; n++) {
+            bool there = in && key + n * STEP < place.n;
+            copy_async(row_down<UNITS>(to, n * STEP), at, there ? 16 : 0);
+            at += STEP * p.kv_ld * 2;
         }
     }
 
@@ -99,10 +104,12 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
             hi[i] = there ? global<const uint64_t>(p.hi)[token_of(row0 + i)] : 0;
         }
         __syncthreads();
-        least = ~0ull;
-        past = 0;
+        least = all_past = ~0ull;
+        past = all_from = 0;
 #pragma unroll 1
-        for (uint32_t i = 0; i < ROWS; i++) {
+        for (uint32_t i = 0; i < ROWS && row0 + i < p.n_rows; i++) {
+            all_from = max(all_from, lo[i]);
+            all_past = min(all_past, hi[i]);
             if (lo[i] >= hi[i]) continue;
             least = min(least, lo[i]);
             past = max(past, hi[i]);
@@ -150,21 +157,28 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
         for (int band = 0; band < BANDS; band++)
 #pragma unroll
             for (int j = 0; j < S_TILES; j++) s[band][j][0] = s[band][j][1] = s[band][j][2] = s[band][j][3] = 0;
-        uint32_t key = warp_column * WARP_KEYS + lane % 8 + lane / 16 * 8;
-#pragma unroll 4
-        for (int d = 0; d < D / 16; d++) {
-            uint32_t a[BANDS][4], b[4];
+        uint32_t q_at = q + unit_at<UNITS>(warp_row + lane % 16, lane / 16);
+        uint32_t k_at = k + unit_at<UNITS>(warp_column * WARP_KEYS + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+#pragma unroll 1
+        for (int d = 0; d < D / 64; d++, q_at += 128, k_at += 128) {
 #pragma unroll
-            for (int band = 0; band < BANDS; band++)
-                ldmatrix(a[band], q + unit_at<UNITS>(warp_row + 16 * band + lane % 16, 2 * d + lane / 16));
+            for (int units = 0; units < 8; units += 2) multiply_keys(units_on(q_at, units), units_on(k_at, units));
+        }
+    }
+
+    /* s += q k^T over 16 values of the rows at q_at and k_at. */
+    __device__ __forceinline__ void multiply_keys(uint32_t q_at, uint32_t k_at)
+    {
+        uint32_t a[BANDS][4], b[4];
 #pragma unroll
-            for (int j = 0; j < S_TILES; j += 2) {
-                ldmatrix(b, k + unit_at<UNITS>(key + 8 * j, 2 * d + lane / 8 % 2));
+        for (int band = 0; band < BANDS; band++) ldmatrix(a[band], row_down<UNITS>(q_at, 16 * band));
 #pragma unroll
-                for (int band = 0; band < BANDS; band++) {
-                    mma(s[band][j], a[band], b[0], b[1]);
-                    mma(s[band][j + 1], a[band], b[2], b[3]);
-                }
+        for (int j = 0; j < S_TILES; j += 2) {
+            ldmatrix(b, row_down<UNITS>(k_at, 8 * j));
+#pragma unroll
+            for (int band = 0; band < BANDS; band++) {
+                mma(s[band][j], a[band], b[0], b[1]);
+                mma(s[band][j + 1], a[band], b[2], b[3]);
             }
         }
     }
@@ -184,11 +198,10 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
         *end = high <= first ? 0 : (uint32_t)min(high - first, (uint64_t)n);
     }
 
-    /* Scores of unseen keys become -inf; the largest of the row, over this warp's keys, for the others to see. */
+    /* Scores of unseen keys become -inf. */
     __device__ __forceinline__ void mask_row(int band, int half, uint64_t first, uint32_t n)
     {
         uint32_t begin, end;
-        float top = -INFINITY;
         range_of(row_of(band, half), first, n, &begin, &end);
 #pragma unroll
         for (int j = 0; j < S_TILES; j++)
@@ -197,8 +210,15 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
                 uint32_t key = warp_column * WARP_KEYS + 8 * j + lane % 4 * 2 + i;
                 float &x = s[band][j][2 * half + i];
                 x = key >= begin && key < end ? x : -INFINITY;
-                top = fmaxf(top, x);
             }
+    }
+
+    /* The largest of the row, over this warp's keys, for the others to see. */
+    __device__ __forceinline__ void find_maximum(int band, int half)
+    {
+        float top = -INFINITY;
+#pragma unroll
+        for (int j = 0; j < S_TILES; j++) top = fmaxf(top, fmaxf(s[band][j][2 * half], s[band][j][2 * half + 1]));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
         if (COLUMNS > 1) {
@@ -210,10 +230,12 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
 
     __device__ __forceinline__ void mask(uint64_t first, uint32_t n)
     {
+        bool all = n == KEYS && first >= all_from && first + n <= all_past;
 #pragma unroll
         for (int band = 0; band < BANDS; band++) {
-            mask_row(band, 0, first, n);
-            mask_row(band, 1, first, n);
+            if (!all) mask_row(band, 0, first, n), mask_row(band, 1, first, n);
+            find_maximum(band, 0);
+            find_maximum(band, 1);
         }
     }
 
@@ -287,7 +309,8 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
     __device__ __forceinline__ void load_weights(uint32_t a[4], int band, int j) const
     {
         if constexpr (COLUMNS > 1) {
-            ldmatrix(a, weights + unit_at<KEYS / 8>(warp_row + 16 * band + lane % 16, 2 * j + lane / 16));
+            uint32_t at = weights + unit_at<KEYS / 8>(warp_row + lane % 16, lane / 16);
+            ldmatrix(a, row_down<KEYS / 8>(units_on(at, 2 * j), 16 * band));
         } else {
             const float *x = s[band][2 * j], *y = s[band][2 * j + 1];
             a[0] = bf16_pair(x[0], x[1]), a[1] = bf16_pair(x[2], x[3]);
@@ -300,20 +323,22 @@ template <int D, int KEYS, int ROWS, int COLUMNS, int BANDS> struct Attention {
 #pragma unroll
         for (int band = 0; band < BANDS; band++) {
             if (COLUMNS > 1) add_sums(band, 0), add_sums(band, 1);
+            /* Seldom, once many keys were seen: times 1 changes nothing. */
+            if (!__any_sync(0xffffffffu, correction[band][0] != 1 || correction[band][1] != 1)) continue;
 #pragma unroll
             for (int n = 0; n < O_TILES; n++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) o[band][n][i] *= correction[band][i / 2];
         }
+        uint32_t v_at = v + unit_at<UNITS>(lane % 8 + lane / 8 % 2 * 8, warp_column * (WARP_DIMS / 8) + lane / 16);
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++) {
             uint32_t a[BANDS][4], b[4];
 #pragma unroll
             for (int band = 0; band < BANDS; band++) load_weights(a[band], band, j);
-            uint32_t key = 16 * j + lane % 8 + lane / 8 % 2 * 8, unit = warp_column * (WARP_DIMS / 8) + lane / 16;
 #pragma unroll
             for (int n = 0; n < O_TILES; n += 2) {
-                ldmatrix_transposed(b, v + unit_at<UNITS>(key, unit + n));
+                ldmatrix_transposed(b, row_down<UNITS>(units_on(v_at, n), 16 * j));
 #pragma unroll
                 for (int band = 0; band < BANDS; band++) {
                     mma(o[band][n], a[band], b[0], b[1]);

@@ -57,6 +57,21 @@ template <int UNITS> static __device__ __forceinline__ uint32_t unit_at(uint32_t
     return (row * UNITS + (unit ^ turn)) * 16;
 }
 
+/* `units` units on along the row (an even number) from one of its first two: the permutation turns three bits of the
+ * unit's number, or two, so these are turned over and the rest is added. What is known when compiled costs nothing or
+ * one instruction. `at`: an address in a matrix that begins at a multiple of 128 bytes. */
+static __device__ __forceinline__ uint32_t units_on(uint32_t at, uint32_t units)
+{
+    return (at ^ (units & 7) << 4) + (units & ~7u) * 16;
+}
+
+/* The same unit `rows` rows further down, from a row whose number has zeros where `rows` has bits below 8. */
+template <int UNITS> static __device__ __forceinline__ uint32_t row_down(uint32_t at, uint32_t rows)
+{
+    uint32_t turn = UNITS >= 8 ? rows & 7 : rows >> 1 & 3;
+    return (at ^ turn << 4) + rows * UNITS * 16;
+}
+
 /* Values [8 unit, 8 unit + 8) of a row of `dim` values (a multiple of 8) at `from` into shared memory, zero from
  * dim on and where the row is not there. */
 static __device__ __forceinline__ void fetch_unit(uint32_t to, uint64_t from, bool there, uint32_t unit, uint32_t dim)

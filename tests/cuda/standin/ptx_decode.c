@@ -34,7 +34,8 @@ static const word_value ops[] = {
     {"mov", PTX_MOV}, {"mul", PTX_MUL}, {"neg", PTX_NEG}, {"not", PTX_NOT}, {"or", PTX_OR}, {"prmt", PTX_PRMT},
     {"rcp", PTX_RCP}, {"red.global.add", PTX_RED}, {"rem", PTX_REM}, {"rsqrt", PTX_RSQRT}, {"selp", PTX_SELP}, {"setp", PTX_SETP},
     {"shf", PTX_SHF}, {"shfl.sync", PTX_SHFL}, {"shl", PTX_SHL}, {"shr", PTX_SHR}, {"sqrt", PTX_SQRT},
-    {"st", PTX_ST}, {"sub", PTX_SUB}, {"xor", PTX_XOR}, {NULL, 0}};
+    {"st", PTX_ST}, {"sub", PTX_SUB}, {"vote.sync.any.pred", PTX_VOTE},
+    {"xor", PTX_XOR}, {NULL, 0}};
 static const word_value compares[] = {
     {"eq", PTX_EQ}, {"ne", PTX_NE}, {"lt", PTX_LT}, {"le", PTX_LE}, {"gt", PTX_GT}, {"ge", PTX_GE},
     {"lo", PTX_LT}, {"ls", PTX_LE}, {"hi", PTX_GT}, {"hs", PTX_GE}, {"equ", PTX_EQU}, {"neu", PTX_NEU},
@@ -296,7 +297,7 @@ static bool decode_operands(ptx_kernel *kernel, ptx_names *names, char *text, pt
 static bool check_shape(const ptx_ins *ins, char *message, size_t size)
 {
     static const struct { uint8_t op, least, most; } shapes[] = {
-        {PTX_BAR, 1, 1}, {PTX_ATOM, 3, 3}, {PTX_RED, 2, 2}, {PTX_CP_ASYNC, 3, 4}, {PTX_LDMATRIX, 2, 5}, {PTX_MMA, 14, 14}, {PTX_SHFL, 5, 6},
+        {PTX_BAR, 1, 1}, {PTX_ATOM, 3, 3}, {PTX_RED, 2, 2}, {PTX_CP_ASYNC, 3, 4}, {PTX_LDMATRIX, 2, 5}, {PTX_MMA, 14, 14}, {PTX_SHFL, 5, 6}, {PTX_VOTE, 3, 3},
         {PTX_FMA, 4, 4}, {PTX_DP2A, 4, 4}, {PTX_MAD, 4, 4}, {PTX_SELP, 4, 4}, {PTX_SETP, 3, 4}, {PTX_LOP3, 5, 5}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (ins->op == shapes[i].op && (ins->n_operands < shapes[i].least || ins->n_operands > shapes[i].most))

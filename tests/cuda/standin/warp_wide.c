@@ -62,9 +62,23 @@ static void multiply_matrices(warp *w, const ptx_ins *ins)
         }
 }
 
+/* vote.sync.any.pred p, q, mask */
+static void vote(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
+{
+    const uint64_t *a = machine_source(w, ins, 1), *members = machine_source(w, ins, 2);
+    uint64_t any = 0;
+    EACH_LANE(lane, mask) {
+        uint32_t named = (uint32_t)members[lane] & w->live;
+        if (named != mask) machine_fault(m, lane, "vote.sync of lanes %#x in which %#x take part", named, mask);
+        any |= a[lane] & 1;
+    }
+    EACH_LANE(lane, mask) w->r[ins->operand[0]][lane] = any;
+}
+
 bool machine_warp_wide(machine *m, warp *w, const ptx_ins *ins, uint32_t mask)
 {
     if (ins->op == PTX_SHFL) return shuffle(m, w, ins, mask), true;
+    if (ins->op == PTX_VOTE) return vote(m, w, ins, mask), true;
     if (ins->op != PTX_MMA) return false;
     if (mask != ~UINT32_C(0)) machine_fault(m, -1, "mma without all lanes of the warp");
     multiply_matrices(w, ins);
