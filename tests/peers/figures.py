@@ -51,8 +51,12 @@ def peers(out):
         path = os.path.join(out.folder, name + ".json")
         for case, peer, wall, busy in lines(path) if os.path.exists(path) else []:
             rows.append((case, peer, ratio(wall), ratio(busy)))
-    out.table("Ratios to the peers", ("case", "peer (* the quickest)", "times the seconds", "times the processor time"), rows,
-              "The peer's time over Longreel's of the same turn: the median and, in brackets, the least and the most.")
+    missing = [peer for peer in ("transformers", "egemma2", "ffmpeg", "PyAV", "torchcodec")
+               if not any(row[1].startswith(peer) for row in rows)]
+    text = "The peer's time over Longreel's of the same turn: the median and, in brackets, the least and the most."
+    if missing:
+        text += f" Not measured: {', '.join(missing)}; the scripts' .log say why."
+    out.table("Ratios to the peers", ("case", "peer (* the quickest)", "times the seconds", "times the processor time"), rows, text)
     rows = []
     for row in out.read("backbone") or []:
         if "tokens" in row and row["best"]:
@@ -74,7 +78,7 @@ def encode_rows(document):
 
 
 def own(out):
-    names = sorted({name[:-5] for name in os.listdir(out.folder) if name.startswith(("encode-", "ranks-"))})
+    names = sorted({name[:-5] for name in os.listdir(out.folder) if name.startswith(("encode-", "ranks-")) and name.endswith(".json")})
     out.table("Backbone of Longreel", ("tokens", "ranks", "threads a rank", "seconds", "processor time", "of the multiply-add peak",
                                        "memory for tokens", "a token"), [r for n in names for r in encode_rows(out.read(n))])
     towers = [(tower, document["threads"], f"{document[tower]['seconds_min']:.3f} s", percent(document[tower]["share_of_peak"]))
