@@ -18,6 +18,7 @@ d = json.load(open(sys.argv[1]))
 assert d["failed"] == 0 and d["tests"][0]["status"] == 0 and d["tests"][1]["absent"]
 assert all(case["tflops"] > 0 for kind in ("attention", "linear") for case in d["bench"][kind])
 assert {c["head_dim"] for c in d["bench"]["attention"]} == {64, 72, 128, 256, 512}
+assert d["encode"].get("within") or "absent" in d["encode"], d["encode"]
 assert all(rate > 0 for rate in d["bench"]["copies_gb_per_s"].values())
 P
 if STANDIN_EDIT='lr_norm|-|0|add.f32|sub.f32' bash "$check" --build "$1" --only rows --tiny --out "$work/bad.json" \
