@@ -37,6 +37,7 @@ def arguments():
     p.add_argument("--work", required=True)
     p.add_argument("--longreel", default="longreel")
     p.add_argument("--minutes", type=int, nargs="+", default=[10, 60])
+    p.add_argument("--contexts", nargs="+", default=["full", "8192"])
     p.add_argument("--sounds", type=int, default=300)
     p.add_argument("--threads", type=int, default=0, help="of longreel (default: its own)")
     p.add_argument("--seed", type=int, default=1000)
@@ -143,7 +144,7 @@ def recordings(args, bank):
         asked = {part: queries_for(rng, scenes, part) for part in ("both", "seen", "heard")}
         vectors = {part: embed(args, f"{part}-{minutes}", [a for t, _ in asked[part] for a in ("--text", t)]) for part in asked}
         true = {part: np.array([[world.true_of(q, s) for s in scenes] for _, q in asked[part]]) for part in asked}
-        for context in ("full", "8192"):
+        for context in args.contexts:
             segments, frames, at = encode(args, path, context)
             name = {"both": "picture and sound", "seen": "picture", "heard": "sound"}
             for part in asked:
