@@ -31,8 +31,13 @@ def target(width, height, patch=16, pool=2, budget=checkpoint.BUDGET):
 def patches(image, patch=16, pool=2):
     """uint8 [patches, 768] of a picture; raster order, channels last."""
     w, h = target(*image.size, patch, pool)
-    a = np.asarray(image.resize((w, h), Image.BICUBIC))
-    return a.reshape(h // patch, patch, w // patch, patch, 3).swapaxes(1, 2).reshape(-1, patch * patch * 3)
+    return cut(image.resize((w, h), Image.BICUBIC), patch)
+
+
+def cut(image, patch=16):
+    """The same of a picture that has the right size."""
+    w, h = image.size
+    return np.asarray(image).reshape(h // patch, patch, w // patch, patch, 3).swapaxes(1, 2).reshape(-1, patch * patch * 3)
 
 
 class Maker:

@@ -55,7 +55,7 @@ HEARD = set(world.QUESTIONS) - SEEN
 IN_CELLS = {"colour", "size", *world.KINDS}
 
 
-def _cell_loss(logits, which, scenes):
+def cell_loss(logits, which, scenes):
     """Cross entropy of what is drawn in each cell, logits [pictures, cells, answers]; which [pictures, cells]: the group of
     scenes [pictures] in a cell, -1 for the ground. Groups count alike, however large; "none" counts little."""
     which = torch.from_numpy(np.stack(which)).long() % 3  # 0, 1, and 2 for the ground
@@ -235,7 +235,7 @@ def loss(model, heads, batch):
         out["image"] = contrast(texts[part["seen"]], images, own, scale)
         shown = [scenes[i] for i in where]
         out["asked of pictures"] = heads.ask(images, shown, SEEN)
-        out["asked of cells"] = _cell_loss(heads.vision(step.pictures.float()), step.cells, [scenes[i] for i in step.cell_scenes])
+        out["asked of cells"] = cell_loss(heads.vision(step.pictures.float()), step.cells, [scenes[i] for i in step.cell_scenes])
         hits["image"] = _first_right(texts[part["seen"]], images, own)
         if segments is not None:
             same = torch.tensor(where)[:, None] == torch.arange(len(scenes))

@@ -338,7 +338,7 @@ def _written_image(rng, g, fill):
     return image
 
 
-def _figure_image(rng, g, fill):
+def figure_image(rng, g, fill):
     if g["kind"] == "stamp":
         image = _stamp_image(rng, g)
     elif g["kind"] in ("word", "digit"):
@@ -395,7 +395,7 @@ def _ground_colour(rng):
     return _rgb(rng.uniform(0, 360), rng.uniform(0.3, 1), rng.uniform(0.1, 1))
 
 
-def _ground(rng, width, height, avoid):
+def ground(rng, width, height, avoid):
     for _ in range(200):
         a, b = _ground_colour(rng), _ground_colour(rng)
         if all(_apart(c, f) > 110 for c in (a, b) for f in avoid):
@@ -409,6 +409,20 @@ def _ground(rng, width, height, avoid):
         mix = np.array([[rng.random() for _ in range(6)] for _ in range(4)])[..., None]
         small = (np.array(a) * (1 - mix) + np.array(b) * mix).astype(np.uint8)
     return Image.fromarray(small).resize((width, height), Image.BICUBIC)
+
+
+def compressed(image, quality):
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=quality)
+    return Image.open(file).convert("RGB")
+
+
+def covered(start, length, whole, n):
+    """Which of n cells along `whole` belong to start..start + length: those of which it has two fifths or, where it is
+    shorter than a cell, that have two fifths of it."""
+    a, b = start * n / whole, (start + length) * n / whole
+    overlap = np.minimum(b, np.arange(1, n + 1)) - np.maximum(a, np.arange(n))
+    return overlap >= 0.4 * min(1.0, b - a)
 
 
 # ------------------------------------------------------------------ a scene
@@ -430,10 +444,10 @@ class Look:
             if rng.random() < 0.3:
                 self.ground = self.ground.filter(ImageFilter.GaussianBlur(0.6))
         else:
-            self.ground = _ground(rng, width, height, [f for f in self.fills if f])
+            self.ground = ground(rng, width, height, [f for f in self.fills if f])
         if scene["groups"] == [] and rng.random() < 0.5:
             self.ground = Image.new("RGB", (width, height), (0, 0, 0))
-        self.images = [_figure_image(rng, g, f) for g, f in zip(self.groups, self.fills)]
+        self.images = [figure_image(rng, g, f) for g, f in zip(self.groups, self.fills)]
         self.places = [self._place(rng, g, i) for i, g in enumerate(self.groups)]
 
     def _scale(self, rng, g):
@@ -503,18 +517,12 @@ class Look:
             yield k, figure, max(4, int(round(high * self.height))), [(x * self.width, y * self.height) for x, y in at]
 
     def cells(self, t, columns, rows):
-        """int8 [rows * columns]: the group that is drawn in each cell of a grid over the picture, or -1. A figure has a
-        cell when it has two fifths of it or, in that direction, the cell most of it."""
+        """int8 [rows * columns]: the group that is drawn in each cell of a grid over the picture, or -1."""
         found = np.full((rows, columns), -1 if self.groups or not self.texture else 0, np.int8)
         for k, figure, high, centres in self._drawn(t):
             wide = high * figure.width / figure.height
             for x, y in centres:
-                lines = []
-                for middle, length, whole, n in ((x, wide, self.width, columns), (y, high, self.height, rows)):
-                    a, b = (middle - length / 2) * n / whole, (middle + length / 2) * n / whole
-                    overlap = np.minimum(b, np.arange(1, n + 1)) - np.maximum(a, np.arange(n))
-                    lines.append(overlap >= 0.4 * min(1.0, b - a))
-                found[np.ix_(lines[1], lines[0])] = k
+                found[np.ix_(covered(y - high / 2, high, self.height, rows), covered(x - wide / 2, wide, self.width, columns))] = k
         return found.reshape(-1)
 
     def frame(self, t):
@@ -527,7 +535,5 @@ class Look:
             noise = np.random.default_rng(self.seed + int(997 * t)).normal(0, self.noise, (self.height, self.width, 1))
             image = Image.fromarray(np.clip(np.asarray(image) + noise, 0, 255).astype(np.uint8))
         if self.quality:  # stands for what a video codec does
-            file = io.BytesIO()
-            image.save(file, "JPEG", quality=self.quality)
-            image = Image.open(file).convert("RGB")
+            image = compressed(image, self.quality)
         return image

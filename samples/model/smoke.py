@@ -124,6 +124,6 @@ def compare_recording(folder, work, program, model, maker):
 
 
 def run(args, train):
-    args.steps = 4  # the first with pictures and sounds alone, then two with recordings
+    args.glimpses, args.steps = 2, 4  # the first with pictures and sounds alone, then two with recordings
     train(args)
     compare(args.output or os.path.join(args.work, "model"), args.work, args.longreel)

@@ -21,6 +21,7 @@ import torch
 
 import batches
 import checkpoint
+import glimpses
 import losses
 import sounds
 
@@ -33,6 +34,7 @@ def arguments():
     p.add_argument("-o", "--output")
     p.add_argument("--resume", action="store_true", help="go on from DIR's state")
     p.add_argument("--steps", type=int, default=3000)
+    p.add_argument("--glimpses", type=int, default=4000, help="steps of small pictures before")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--scenes", type=int, default=64, help="of a batch of recordings (64: up to 14 GB of memory)")
@@ -57,6 +59,8 @@ def _begin(tokenizer, ids, bank):
 
 
 def _make(seed, step, alone, scenes):
+    if step < 0:
+        return glimpses.batch(seed, step)
     return _maker.batch(seed, step, alone, scenes)
 
 
@@ -102,8 +106,11 @@ def optimizers(model, heads, rate):
                               weight_decay=0.01)]
 
 
-def pace(step, steps):
-    """The share of the learning rate: up in 50 steps, then along half a cosine to nothing."""
+def pace(step, steps, glimpse_steps):
+    """The share of the learning rate: up in 50 steps, then along half a cosine to nothing; of glimpses (below 0) straight
+    down to a tenth."""
+    if step < 0:
+        return min(1.0, (step + glimpse_steps + 1) / 50) * (0.1 - 0.9 * step / glimpse_steps)
     return min(1.0, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
 
 
@@ -111,7 +118,7 @@ def train(args):
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     os.makedirs(args.work, exist_ok=True)
-    first, path = 0, os.path.join(args.work, STATE)
+    first, path = -args.glimpses, os.path.join(args.work, STATE)
     state = torch.load(path, weights_only=False) if args.resume and os.path.exists(path) else None
     tokenizer, ids = state["tokenizer"] if state else checkpoint.tokenizer_json()
     model = checkpoint.create(args.seed, ids, len(json.loads(tokenizer)["model"]["vocab"]))
@@ -142,9 +149,9 @@ def train(args):
     for step in range(first, args.steps):
         for tool in tools:
             for group in tool.param_groups:
-                group["lr"] = args.rate * pace(step, args.steps)
+                group["lr"] = args.rate * pace(step, args.steps, args.glimpses)
         began = time.process_time()
-        value, parts = losses.loss(model, heads, supply())
+        value, parts = (losses if step >= 0 else glimpses).loss(model, heads, supply())
         value.backward()
         norm = torch.nn.utils.clip_grad_norm_(trained, 5.0)
         if not torch.isfinite(norm):
