@@ -88,7 +88,12 @@ run_cli() {
         [ "${script##*/}" != common.sh ] || continue
         echo "== $script"
         if LONGREEL=$build_dir/release/cli/longreel bash "$script" 2>&1 | tee "$log"; then
-            passed=$((passed + 1))
+            if line=$(grep -m1 '^  SKIPPED: ' "$log"); then
+                skipped=$((skipped + 1))
+                left_out+=("$script: ${line#  SKIPPED: }")
+            else
+                passed=$((passed + 1))
+            fi
         else
             note_failure "$script"
             while IFS= read -r line; do failures+=("$script:$line"); done < <(grep -A5 'FAILED:' "$log" | head -n 40)

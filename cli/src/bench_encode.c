@@ -232,7 +232,7 @@ static lr_status measure(encode_bench *b, lr_error *err) {
     b->machine.repeats = o->repeats > 0 ? o->repeats : 3;
     LR_TRY(cli_bench_measure_machine(&b->machine, err));
     double begin = cli_bench_now().wall;
-    LR_TRY(cli_open_model(&b->model, o->model, o->vision, o->sound, o->ranks * o->threads, err));
+    LR_TRY(cli_open_model(&b->model, o->model, NULL, o->vision, o->sound, o->ranks * o->threads, err));
     b->seconds_open = cli_bench_now().wall - begin;
     if (!o->json) {
         char more[96];

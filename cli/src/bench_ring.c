@@ -395,7 +395,7 @@ static lr_status take_heads(ring_options *o, lr_error *err) {
     lr_model *model = NULL;
     size_t heads = 4;
     lr_kv_shape shape = {.n_kv_heads = 1, .head_dim = 512};
-    if (o->model) LR_TRY(cli_open_model(&model, o->model, false, false, o->threads, err));
+    if (o->model) LR_TRY(cli_open_model(&model, o->model, NULL, false, false, o->threads, err));
     if (model && !lr_model_full_layer(model, &heads, &shape)) {
         LR_FAIL(LR_E_USAGE, "%s has no layer in which each token sees all", o->model);
     }

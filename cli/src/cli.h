@@ -148,8 +148,12 @@ int cli_finish_output(int code);
 
 size_t cli_processors(void);
 /* threads 0: all processors. */
-lr_status cli_open_model(lr_model **out, const char *directory, bool vision, bool audio, int threads,
-                         lr_error *err);
+lr_status cli_open_model(lr_model **out, const char *directory, const char *device, bool vision, bool audio,
+                         int threads, lr_error *err);
+/* "auto", "cpu", "cuda" or "cuda:N"; NULL: auto. */
+lr_status cli_take_device(const char *value, lr_device_options *options, bool *on_device, lr_error *err);
+#define CLI_DEVICE_HELP "where the backbone is computed: cpu, cuda (the first that the driver shows) or cuda:N; auto " \
+    "(default) takes the CPU, in this version. The last bits of the vectors depend on it"
 
 /* LR_E_USAGE lists the model's tasks when it has none of that name; NULL is allowed. */
 lr_status cli_check_task(const lr_model *model, const char *task, lr_error *err);

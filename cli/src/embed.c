@@ -7,7 +7,7 @@
 #include "cli.h"
 
 typedef struct embed_options {
-    const char *model, *output;
+    const char *model, *output, *device;
     lr_embed_options embed;
     bool save_tokens, save_stages;
     lr_embed_input *inputs;
@@ -129,6 +129,7 @@ static const cli_option table[] = {
      .low = 1, .high = 1 << 20},
     {CLI_INT, "threads", 0, "N", "threads (default: the processors)",
      .offset = offsetof(embed_options, embed.threads), .low = 1, .high = 4096},
+    {CLI_TEXT, "device", 0, "auto|cpu|cuda[:N]", CLI_DEVICE_HELP, .offset = offsetof(embed_options, device)},
     {CLI_HEADING, .help = "Output"},
     {CLI_TEXT, "output", 'o', "V.npy", "float32 [inputs, dim], rows of length 1",
      .offset = offsetof(embed_options, output)},
@@ -210,7 +211,7 @@ static int run_embed(embed_options *o) {
     lr_error err = {0};
     int code;
     bool clips = any_of(o, LR_INPUT_VIDEO);
-    if (cli_open_model(&model, o->model, clips || any_of(o, LR_INPUT_IMAGE), clips || any_of(o, LR_INPUT_AUDIO),
+    if (cli_open_model(&model, o->model, o->device, clips || any_of(o, LR_INPUT_IMAGE), clips || any_of(o, LR_INPUT_AUDIO),
                        o->embed.threads, &err) != LR_OK) {
         return cli_fail_model(&err);
     }

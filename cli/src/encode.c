@@ -351,7 +351,7 @@ static lr_status check_output(const char *output, lr_error *err) {
 
 static lr_status open_batch(batch *b, lr_error *err) {
     const lr_encode_options *o = &b->options->common.encode;
-    return cli_open_model(&b->model, b->options->common.model, o->video, o->audio, o->threads * o->ranks, err);
+    return cli_open_model(&b->model, b->options->common.model, b->options->common.device, o->video, o->audio, o->threads * o->ranks, err);
 }
 
 /* Allowed, but seldom meant: --segment alone leaves the hop at its default. */

@@ -7,7 +7,6 @@
 #define ENCODE(field) .offset = offsetof(cli_encode_options, encode.field)
 
 const char *const cli_decoders[] = {"auto", "cpu", "cuda", "vaapi", NULL}; /* as lr_decode */
-static const char *const devices[] = {"auto", "cpu", NULL};
 
 /* Contexts: "full" or a number of tokens. */
 static lr_status take_context(void *options, const char *value, lr_error *err) {
@@ -130,8 +129,7 @@ const cli_option cli_encode_table[] = {
      .words = cli_mpis},
     {CLI_TIME, "peer-timeout", 0, "S", "seconds without a sign of life after which a process is taken for "
      "lost, and the others stop (default 30)", AT(peer_timeout)},
-    {CLI_WORD, "device", 0, "auto|cpu", "where to compute (default auto); this version uses the CPU",
-     AT(device), .words = devices},
+    {CLI_TEXT, "device", 0, "auto|cpu|cuda[:N]", CLI_DEVICE_HELP, AT(device)},
     {CLI_WORD, "decode", 0, "auto|cpu|cuda|vaapi", "what decodes pictures: auto (default) is the processor, whose "
      "bytes are the same each time; where a device cannot, the processor does, with a warning", ENCODE(decode),
      .words = cli_decoders},

@@ -7,9 +7,8 @@
 /* Stands first in the options structure of a command that has these options. */
 typedef struct cli_encode_options {
     lr_encode_options encode;
-    const char *model;
+    const char *model, *device;
     int communicator, mpi; /* indices of cli_communicators and cli_mpis */
-    int device;            /* one choice so far */
     int groups;            /* 0: chosen by prediction */
     lr_time peer_timeout;
 } cli_encode_options;

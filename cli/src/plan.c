@@ -38,6 +38,11 @@ static void add_recording(planner *p, const char *path, const lr_plan *plan, dou
         json_object_set_new(one, "bytes_resident", json_integer((json_int_t)plan->bytes_resident));
         json_object_set_new(one, "bytes_available", json_integer((json_int_t)plan->bytes_available));
     }
+    if (one && lr_model_device(p->model)) {
+        json_object_set_new(one, "seconds", json_null());
+        json_object_set_new(one, "device_bytes", json_integer((json_int_t)plan->device_bytes));
+        json_object_set_new(one, "device_available", json_integer((json_int_t)plan->device_available));
+    }
     if (p->recordings && json_array_append_new(p->recordings, one) != 0) {
         json_decref(p->recordings);
         p->recordings = NULL; /* printed as out of memory */
@@ -54,7 +59,8 @@ static void plan_one(planner *p, const char *path) {
         p->code = st == LR_E_INTERRUPTED ? CLI_INTERRUPTED : CLI_SOME_FAILED;
         return;
     }
-    double seconds = lr_speed_predict(p->model, &p->speed, &plan, o);
+    const lr_device_info *device = lr_model_device(p->model);
+    double seconds = device ? 0 : lr_speed_predict(p->model, &p->speed, &plan, o);
     if (plan.bytes_per_rank > p->bytes_per_rank) p->bytes_per_rank = plan.bytes_per_rank;
     p->seconds += seconds;
     p->fits = p->fits && plan.fits;
@@ -65,11 +71,18 @@ static void plan_one(planner *p, const char *path) {
         add_recording(p, path, &plan, seconds);
         return;
     }
-    cli_printf("%s: %llu token%s (%llu frame%s, %llu sound token%s), %.2f GB a rank%s, about %.3g s\n", path,
+    char rest[128];
+    if (device) {
+        snprintf(rest, sizeof rest, "at least %.2f GB of %.2f GB free on the device", (double)plan.device_bytes / 1e9,
+                 (double)plan.device_available / 1e9);
+    } else {
+        snprintf(rest, sizeof rest, "about %.3g s", seconds);
+    }
+    cli_printf("%s: %llu token%s (%llu frame%s, %llu sound token%s), %.2f GB a rank%s, %s\n", path,
                (unsigned long long)plan.tokens, cli_plural(plan.tokens), (unsigned long long)plan.frames,
                cli_plural(plan.frames), (unsigned long long)plan.sound_tokens,
                cli_plural(plan.sound_tokens), (double)plan.bytes_per_rank / 1e9,
-               plan.fits ? "" : " (more than is free)", seconds);
+               plan.fits ? "" : " (more than is free)", rest);
 }
 
 /* ------------------------------------------------------------------ groups */
@@ -125,11 +138,14 @@ static void print_proposal(const planner *p, const proposal *o) {
 static int plan_all(planner *p, const cli_recording *recordings, size_t count) {
     const plan_options *o = p->options;
     lr_error err = {0};
-    if (cli_open_model(&p->model, o->common.model, o->common.encode.video, o->common.encode.audio,
+    if (cli_open_model(&p->model, o->common.model, o->common.device, o->common.encode.video, o->common.encode.audio,
                        o->common.encode.threads * o->common.encode.ranks, &err) != LR_OK) {
         return cli_fail_model(&err);
     }
-    if (lr_speed_measure(p->model, &o->common.encode, &p->speed, &err) != LR_OK ||
+    bool on_device = lr_model_device(p->model) != NULL; /* of which no time is predicted */
+    lr_status st = on_device ? lr_encode_check(&o->common.encode, p->model, &err)
+                             : lr_speed_measure(p->model, &o->common.encode, &p->speed, &err);
+    if (st != LR_OK ||
         LR_NEW(&p->plans, count, "plans", &err) != LR_OK || LR_NEW(&p->each, count, "plans", &err) != LR_OK) {
         return cli_fail(&err);
     }
@@ -137,16 +153,16 @@ static int plan_all(planner *p, const cli_recording *recordings, size_t count) {
     for (size_t i = 0; i < count && p->code != CLI_INTERRUPTED; i++) plan_one(p, recordings[i].path);
     int ranks = o->common.encode.ranks;
     proposal shapes = {0};
-    bool proposes = p->planned > 0 && ranks > 1 && o->common.groups == 0;
+    bool proposes = p->planned > 0 && ranks > 1 && o->common.groups == 0 && !on_device;
     if (proposes && propose(p, &shapes, &err) != LR_OK) return cli_fail(&err);
     if (o->json) {
         json_t *all = p->recordings ? json_incref(p->recordings) : NULL;
-        return cli_print_json(json_pack("{s:o, s:i, s:I, s:f, s:b, s:o}", "recordings", all, "ranks", ranks,
+        return cli_print_json(json_pack("{s:o, s:i, s:I, s:o, s:b, s:o}", "recordings", all, "ranks", ranks,
                                         "bytes_per_rank", (json_int_t)p->bytes_per_rank, "seconds",
-                                        p->seconds, "fits", p->fits, "groups",
+                                        on_device ? json_null() : json_real(p->seconds), "fits", p->fits, "groups",
                                         proposes ? proposal_json(p, &shapes) : json_null()), p->code);
     }
-    if (p->planned > 1) {
+    if (p->planned > 1 && !on_device) {
         printf("together: about %.3g s, at most %.2f GB a rank on %d rank%s\n", p->seconds,
                (double)p->bytes_per_rank / 1e9, ranks, ranks == 1 ? "" : "s");
     }

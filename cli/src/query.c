@@ -4,7 +4,7 @@
 #include "cli.h"
 
 typedef struct query_options {
-    const char *model, *image, *audio, *video, *task;
+    const char *model, *device, *image, *audio, *video, *task;
     lr_query_options query;
     int level; /* lr_level */
     bool json;
@@ -36,6 +36,7 @@ static const cli_option table[] = {
      .offset = offsetof(query_options, query.soft_tokens), .low = 1, .high = 1 << 20},
     {CLI_INT, "threads", 0, "N", "threads (default: the processors)",
      .offset = offsetof(query_options, query.threads), .low = 1, .high = 4096},
+    {CLI_TEXT, "device", 0, "auto|cpu|cuda[:N]", CLI_DEVICE_HELP, .offset = offsetof(query_options, device)},
     {CLI_SET, "json", 0, NULL, "print {\"hits\": [{\"score\", \"set\", \"recording\", \"start\", \"end\"}]}, "
      "times in seconds", .offset = offsetof(query_options, json)},
     {0},
@@ -126,7 +127,7 @@ static int search(query_options *o, const found_sets *found, const lr_embed_inpu
     lr_error err = {0};
     int code;
     bool clip = input->kind == LR_INPUT_VIDEO;
-    if (cli_open_model(&model, o->model, clip || input->kind == LR_INPUT_IMAGE,
+    if (cli_open_model(&model, o->model, o->device, clip || input->kind == LR_INPUT_IMAGE,
                        clip || input->kind == LR_INPUT_AUDIO, o->query.threads, &err) != LR_OK) {
         return cli_fail_model(&err);
     }

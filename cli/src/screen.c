@@ -258,8 +258,8 @@ int cli_exit_code(lr_status status) {
 }
 
 int cli_fail_model(const lr_error *err) {
-    bool stopped = err->status == LR_E_INTERRUPTED;
-    cli_report(stopped ? err->status : LR_E_MODEL, NULL, err->text);
+    bool stopped = err->status == LR_E_INTERRUPTED, other = err->status == LR_E_USAGE; /* than the model: an option */
+    cli_report(stopped || other ? err->status : LR_E_MODEL, NULL, err->text);
     return stopped ? CLI_INTERRUPTED : CLI_WRONG_USAGE;
 }
 

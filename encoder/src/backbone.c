@@ -12,6 +12,7 @@
 #include "backbone.h"
 #include "blocks.h"
 #include "model.h"
+#include "on_device.h"
 
 /* Rows of pass 1: in one chunk and in one tile of the sequence. */
 typedef struct kv_piece {
@@ -238,6 +239,7 @@ lr_status lr_backbone_memory(const lr_model *model, const lr_backbone_run *plann
                              size_t threads, size_t *bytes, lr_error *err)
 {
     const lr_partition *partition = planned->partition;
+    if (model->on_device) return lr_device_host_memory(model, planned, rank, bytes, err);
     /* Ranks that share no memory need receive buffers. */
     lr_comm apart = {.rank = rank, .size = partition->n_ranks,
                      .shares_memory = planned->comm && planned->comm->shares_memory};
@@ -534,6 +536,7 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
     forward f = {.backbone = &model->backbone, .kernels = model->kernels, .run = run};
     atomic_init(&f.tiles_done, 0);
     LR_TRY(check_run(run, f.backbone->n_layers, err));
+    if (model->on_device) return lr_device_forward(model, run, x, stats, err);
     place(&f, run->partition, run->comm->rank, lr_pool_threads(run->worker.pool));
     LR_TRY(prepare(&f, x, err));
     LR_TRY(tap(&f, "embeds", -1, err));
@@ -547,7 +550,9 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
         LR_TRY(tap(&f, "layers", (int)i, err));
         if (run->state.save && is_kept(&f)) LR_TRY(run->state.save(run->state.arg, i, f.h, err));
         report(&f, 0, 1);
-        if (run->state.after) LR_TRY(run->state.after(run->state.arg, i, f.h, err));
+        bool leave = false;
+        if (run->state.after) LR_TRY(run->state.after(run->state.arg, i, &leave, err));
+        if (leave) LR_TRY(run->state.leave_with(run->state.arg, i, f.h, err));
     }
     lr_pool_for(run->worker.pool, lr_tiling_count(&f.tiling), final_norm_body, &f);
     LR_TRY(tap(&f, "normed", -1, err));

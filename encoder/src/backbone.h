@@ -43,12 +43,16 @@ typedef struct lr_block {
     bool angle_each; /* cos and sin for each value of a head, not for each pair */
 } lr_block;
 
+typedef struct lr_device_block lr_device_block; /* on_device.h: the same on a device */
+
 typedef struct lr_backbone {
     const lr_block *block;
+    const lr_device_block *device_block; /* NULL: the family has none */
     size_t n_layers;
     lr_layer *layers;
     size_t hidden, mlp, ple; /* D, M, P; P 0: no per-layer input */
     size_t grid;             /* patches a side of a picture, where positions are (t, row, column) */
+    bool gated;              /* the MLP has a gate beside its up projection */
     bool layer_norm;         /* else RMS norms */
     float eps;
     float ple_scale;         /* D^-1/2 */

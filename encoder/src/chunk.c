@@ -22,6 +22,12 @@ static bool head_floats(const lr_kv_shape *shape, uint64_t n_tokens, size_t *key
 size_t lr_chunk_bytes(const lr_kv_shape *shape, uint64_t n_tokens)
 {
     size_t keys, bytes;
+    if (shape->on_device)
+        return n_tokens <= SIZE_MAX && lr_mul_size((size_t)n_tokens, 2 * shape->n_kv_heads, &bytes) &&
+                       lr_mul_size(bytes, shape->head_dim, &bytes) && lr_mul_size(bytes, 2, &bytes) &&
+                       lr_add_size(bytes, sizeof(lr_chunk_header), &bytes)
+                   ? bytes
+                   : SIZE_MAX;
     if (head_floats(shape, n_tokens, &keys, &bytes) &&
         lr_mul_size(bytes, shape->n_kv_heads, &bytes) &&
         lr_mul_size(bytes, sizeof(float), &bytes) &&
@@ -57,7 +63,7 @@ uint64_t lr_chunk_checksum(const lr_chunk_header *chunk)
     return XXH3_64bits_withSeed(chunk + 1, (size_t)chunk->payload_bytes, chunk->layer);
 }
 
-void lr_chunk_seal(lr_chunk_header *chunk, const lr_partition *p, uint32_t layer,
+void lr_chunk_head(lr_chunk_header *chunk, const lr_partition *p, uint32_t layer,
                    uint64_t sequence, uint64_t index, const lr_kv_shape *shape)
 {
     uint64_t n_tokens = lr_partition_chunk_tokens(p, index);
@@ -70,5 +76,11 @@ void lr_chunk_seal(lr_chunk_header *chunk, const lr_partition *p, uint32_t layer
         .n_tokens = n_tokens,
         .payload_bytes = lr_chunk_bytes(shape, n_tokens) - sizeof(lr_chunk_header),
     };
+}
+
+void lr_chunk_seal(lr_chunk_header *chunk, const lr_partition *p, uint32_t layer,
+                   uint64_t sequence, uint64_t index, const lr_kv_shape *shape)
+{
+    lr_chunk_head(chunk, p, layer, sequence, index, shape);
     chunk->checksum = lr_chunk_checksum(chunk);
 }

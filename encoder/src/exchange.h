@@ -70,6 +70,9 @@ lr_status lr_coverage_end(const lr_coverage *coverage, uint32_t layer, int rank,
 
 #define LR_CHUNK_MAGIC UINT32_C(0x314b524c) /* "LRK1" in memory */
 
+/* The header without its checksum: for a chunk that stays where it is and lies elsewhere. */
+void lr_chunk_head(lr_chunk_header *chunk, const lr_partition *p, uint32_t layer, uint64_t sequence,
+                   uint64_t index, const lr_kv_shape *shape);
 uint64_t lr_chunk_checksum(const lr_chunk_header *chunk);
 
 #endif

@@ -20,12 +20,17 @@ static double keys_seen(const lr_mask *mask, uint64_t n) {
     return keys;
 }
 
+/* Of a token in a layer's matrices, by their shapes: they may lie on a device. */
+static double layer_macs(const lr_backbone *b, const lr_layer *l) {
+    size_t heads = 2 * (l->n_heads + l->n_kv_heads) * l->head_dim, mlp = (b->gated ? 3 : 2) * b->mlp;
+    return (double)b->hidden * (double)(heads + mlp + 3 * b->ple);
+}
+
 double lr_layers_flop(const lr_model *model, uint64_t n_tokens, size_t layers, double *full_attention) {
     double macs = 0, full = 0;
     for (size_t i = 0; i < model->backbone.n_layers && (layers == 0 || i < layers); i++) {
         const lr_layer *l = &model->backbone.layers[i];
-        const lr_linear *all[] = {l->q, l->kv, l->o, l->gate_up, l->down, l->ple, l->ple_gate, l->ple_out};
-        for (size_t w = 0; w < sizeof all / sizeof *all; w++) macs += lr_linear_macs(all[w]) * (double)n_tokens;
+        macs += layer_macs(&model->backbone, l) * (double)n_tokens;
         double attention = 2 * keys_seen(&l->mask, n_tokens) * (double)(l->n_heads * l->head_dim);
         macs += attention;
         if (l->mask.kind != LR_MASK_WINDOW) full += attention;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "on_device.h"
+
 const lr_family *const lr_families[] = {&lr_family_embeddinggemma2, &lr_family_vjepa2, NULL};
 
 /* ------------------------------------------------------------------ ownership */
@@ -94,6 +96,7 @@ static lr_status open_parts(lr_model *model, const lr_config *config,
         model->info.n_values += values;
     }
     LR_TRY(model->family->open(model, config, options, err));
+    if (options->device) LR_TRY(lr_device_model_create(model, options->device, err));
     LR_TRY(lr_weights_prepare(model, options->pool, model->family->text ? open_tokenizer : NULL, err));
     if (model->family->text) {
         model->info.tokenizer = model->tokenizer;
@@ -134,6 +137,7 @@ void lr_model_close(lr_model *model)
     if (!model) return;
     for (size_t i = model->n_linears; i-- > 0;)
         if (model->linears[i]) model->kernels->linear_free(model->linears[i]);
+    lr_device_model_free(model->on_device);
     for (size_t i = model->n_ropes; i-- > 0;) lr_rope_free(model->ropes[i].rope);
     for (size_t i = model->n_blocks; i-- > 0;) lr_free(model->blocks[i]);
     for (size_t i = 0; i < model->n_prompts; i++) {

@@ -32,6 +32,7 @@ struct lr_model {
     lr_prompt *prompts;        /* [n_prompts] */
     size_t n_prompts, prompts_capacity;
     lr_backbone backbone;
+    struct lr_device_model *on_device; /* where the backbone lies then; NULL: on the CPU */
     void *text;                /* the family's own: embedding table, projection */
     void *vision, *sound;      /* the family's towers; NULL when not prepared */
 

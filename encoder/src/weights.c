@@ -5,19 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model.h"
-#include "safetensors.h"
+#include "weights.h"
 
-#define NAME 256
-#define MOST_PARTS 4
-
-struct lr_weight_job {
-    lr_linear **out;
-    lr_linear_part parts[MOST_PARTS];
-    size_t n_parts;
-    size_t first_row; /* of the tensor that the one part is cut from */
-    char name[NAME]; /* for messages */
-};
+#define NAME LR_WEIGHT_NAME
+#define MOST_PARTS LR_WEIGHT_PARTS
 
 /* ------------------------------------------------------------------ names and shapes */
 
@@ -322,8 +313,7 @@ typedef struct prepare_loop {
     lr_error *err;
 } prepare_loop;
 
-/* What was packed is not read again. */
-static void release_parts(const lr_model *model, const lr_weight_job *job)
+void lr_weight_job_release(const lr_model *model, const lr_weight_job *job)
 {
     for (size_t i = 0; i < job->n_parts; i++) {
         size_t bytes = 0;
@@ -332,18 +322,25 @@ static void release_parts(const lr_model *model, const lr_weight_job *job)
     }
 }
 
-static lr_status create_linear(const lr_model *model, const lr_weight_job *job, lr_linear **out,
-                               lr_error *err)
+lr_status lr_weight_job_check(const lr_model *model, const lr_weight_job *job, lr_error *err)
 {
     char part[NAME];
-    lr_error cause;
     for (size_t i = 0; i < job->n_parts; i++) {
         (void)name_part(job->name, i, part);
         lr_status st = check_finite(model, &job->parts[i].weight, part, job->first_row, err);
         if (st != LR_OK) return st;
     }
+    return LR_OK;
+}
+
+static lr_status create_linear(const lr_model *model, const lr_weight_job *job, lr_linear **out,
+                               lr_error *err)
+{
+    lr_error cause;
+    lr_status st = lr_weight_job_check(model, job, err);
+    if (st != LR_OK) return st;
     lr_error_clear(&cause);
-    lr_status st = model->kernels->linear_create(out, job->parts, job->n_parts, &cause);
+    st = model->kernels->linear_create(out, job->parts, job->n_parts, &cause);
     if (st == LR_OK) return LR_OK;
     return lr_fail(err, st, "%s: %s: %s", model->directory, job->name, cause.text);
 }
@@ -356,7 +353,7 @@ static lr_status prepare_layer(lr_model *model, size_t index, lr_error *err)
     if (st != LR_OK) return st;
     *job->out = linear;
     model->linears[index] = linear;
-    release_parts(model, job);
+    lr_weight_job_release(model, job);
     return LR_OK;
 }
 

@@ -12,9 +12,11 @@ static lr_status refuse_what_does_not_fit(const lr_job *job, lr_error *err) {
     lr_plan plan;
     lr_status st = lr_plan_of_job(job, &plan, err);
     if (st != LR_OK || plan.fits) return st;
-    return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.1f GB and %.1f GB are free: use a shorter clip or a "
-                   "smaller --fps", (unsigned long long)plan.tokens, (double)plan.bytes_total / 1e9,
-                   (double)plan.bytes_available / 1e9);
+    bool here = plan.bytes_available > 0 && plan.bytes_total > plan.bytes_available;
+    return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.1f GB and %.1f GB are free%s: use a shorter clip or a "
+                   "smaller --fps", (unsigned long long)plan.tokens,
+                   (double)(here ? plan.bytes_total : plan.device_bytes) / 1e9,
+                   (double)(here ? plan.bytes_available : plan.device_available) / 1e9, here ? "" : " on the device");
 }
 
 /* Pieces in the order of the sequence, as the pooler of a recording takes them. */

@@ -124,6 +124,7 @@ static void add_stats(lr_backbone_stats *sum, const lr_backbone_stats *one) {
     sum->ring.chunks_passed += one->ring.chunks_passed;
     sum->ring.seconds_waiting += one->ring.seconds_waiting;
     if (one->arena_bytes > sum->arena_bytes) sum->arena_bytes = one->arena_bytes;
+    if (one->device_bytes > sum->device_bytes) sum->device_bytes = one->device_bytes;
     sum->seconds_attention += one->seconds_attention;
     sum->seconds_linear += one->seconds_linear;
     sum->seconds_exchange += one->seconds_exchange;
@@ -299,6 +300,7 @@ static lr_status predict_time(lr_job *job, const lr_plan *plan, lr_error *err) {
     lr_speed speed;
     job->predicted_seconds = -1;
     if (!job->options->speed || (job->comm && job->comm->rank != 0)) return LR_OK;
+    if (lr_model_device(job->model)) return LR_OK; /* what a processor takes says nothing of a device */
     lr_status st = find_speed(job, &speed, err);
     if (st != LR_OK) return st;
     job->predicted_seconds = lr_speed_predict(job->model, &speed, plan, job->options);

@@ -144,6 +144,9 @@ size_t lr_memory_peak(void);
 void lr_memory_forget_peak(void);
 
 /* options.c */
+#define LR_DEVICE_TEXT 160
+/* "NVIDIA H200, sm_90": on which the bytes depend. */
+void lr_device_text(const lr_device_info *device, char text[LR_DEVICE_TEXT]);
 int lr_processors(void);
 /* For one of so many processes on this machine. */
 int lr_process_threads(int processes);

@@ -46,10 +46,18 @@ static json_t *options_json(const lr_job *job) {
     return json;
 }
 
-/* Under which the same bytes are promised. */
-static json_t *build_json(const lr_kernels *k) {
-    return json_pack("{s:s, s:s, s:s, s:s}", "version", LR_VERSION, "compiler", __VERSION__, "isa",
-                     k->isa, "gemm", k->gemm);
+/* Under which the same bytes are promised: on one type of device, whichever number it has. */
+static json_t *build_json(const lr_model *model) {
+    const lr_kernels *k = lr_model_kernels(model);
+    const lr_device_info *device = lr_model_device(model);
+    char name[LR_DEVICE_TEXT];
+    json_t *json = json_pack("{s:s, s:s, s:s, s:s}", "version", LR_VERSION, "compiler", __VERSION__, "isa",
+                             k->isa, "gemm", k->gemm);
+    if (!json || !device) return json;
+    lr_device_text(device, name);
+    if (json_object_set_new(json, "device", json_string(name)) == 0) return json;
+    json_decref(json);
+    return NULL;
 }
 
 /* Takes `options` and `build`. */
@@ -74,7 +82,7 @@ done:
 
 lr_status lr_job_key(lr_job *job, lr_error *err) {
     return hash_work(job->timeline->content_hash, job->model_hash, options_json(job),
-                     build_json(lr_model_kernels(job->model)), &job->key, err);
+                     build_json(job->model), &job->key, err);
 }
 
 lr_status lr_manifest_key(const json_t *manifest, char **key, lr_error *err) {
@@ -225,7 +233,7 @@ static json_t *run_json(const lr_job *job) {
     return json_pack("{s:i, s:i, s:s, s:s, s:o, s:o*, s:o, s:o, s:o, s:{s:I, s:I, s:I}}", "ranks", job->ranks,
                      "threads", job->threads, "schedule",
                      job->ranks > 1 ? lr_schedule_name(job->result->schedule) : "none", "communicator", job->comm ? job->comm->ops->name : "local", "path", path,
-                     "path_bytes", bytes, "build", build_json(lr_model_kernels(job->model)), "work", work_json(job), "warnings",
+                     "path_bytes", bytes, "build", build_json(job->model), "work", work_json(job), "warnings",
                      lr_run_warnings_json(job->result),
                      "reused", "frames", (json_int_t)reused->frames, "sound_tokens",
                      (json_int_t)reused->sound_tokens, "layers", (json_int_t)reused->layers);
@@ -263,6 +271,17 @@ static bool add_sizes(json_t *root, const lr_video_info *v) {
     return json_object_set_new(json_object_get(root, "recording"), "sizes", sizes_json(v)) == 0;
 }
 
+/* And what only runs on a device have: the work memory there, of the rank that took most. */
+static bool add_device_bytes(json_t *root, const lr_job *job) {
+    size_t most = 0;
+    if (!lr_model_device(job->model)) return true;
+    for (int r = 0; r < job->ranks; r++) {
+        size_t bytes = job->result->work[r].backbone.device_bytes;
+        if (bytes > most) most = bytes;
+    }
+    return json_object_set_new(json_object_get(root, "memory"), "device_bytes", json_integer((json_int_t)most)) == 0;
+}
+
 lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
     const lr_timeline *line = job->timeline;
     const lr_model_info *info = lr_model_info_of(job->model);
@@ -284,7 +303,7 @@ lr_status lr_manifest_text(const lr_job *job, char **json, lr_error *err) {
         job->seconds_backbone, "write", job->seconds_write, "predicted",
         r->predicted_seconds >= 0 ? json_real(r->predicted_seconds) : json_null(),
         "memory", "peak_bytes", (json_int_t)r->peak_bytes, "predicted_bytes", (json_int_t)r->predicted_bytes);
-    lr_status st = root && !add_sizes(root, &line->video)
+    lr_status st = root && !(add_sizes(root, &line->video) && add_device_bytes(root, job))
                        ? lr_fail(err, LR_E_NOMEM, "out of memory: the manifest")
                        : lr_json_text(root, JSON_INDENT(2), json, err);
     json_decref(root);

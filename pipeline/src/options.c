@@ -64,6 +64,10 @@ static void list_numbers(char *text, size_t size, const int *numbers, size_t cou
     }
 }
 
+void lr_device_text(const lr_device_info *device, char text[LR_DEVICE_TEXT]) {
+    snprintf(text, LR_DEVICE_TEXT, "%s, sm_%d%d", device->name, device->major, device->minor);
+}
+
 lr_status lr_check_model_options(const lr_encode_options *options, const lr_model_info *info,
                                  lr_error *err) {
     if (options->dim != 0) {

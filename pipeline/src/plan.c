@@ -32,12 +32,13 @@ typedef struct need {
     size_t most;  /* bytes of one rank */
     double total; /* of all ranks; a double cannot overflow */
     double imbalance; /* the longest rank's tokens over the mean */
+    double device;    /* bytes on the device of all ranks of this process */
 } need;
 
 /* Takes the larger of *out and what a window of `count` tokens needs on so many ranks. */
 static lr_status window_bytes(const lr_job *job, uint64_t count, int ranks, need *out, lr_error *err) {
     lr_status st = LR_OK;
-    double total = 0;
+    double total = 0, device = 0;
     lr_partition parts = {0};
     lr_comm comm = {.shares_memory = !job->comm};
     size_t hidden = lr_model_info_of(job->model)->hidden;
@@ -54,7 +55,12 @@ static lr_status window_bytes(const lr_job *job, uint64_t count, int ranks, need
         bytes += tokens > 0 ? tokens * hidden * sizeof(float) + FIXED_BYTES : 0;
         if (bytes > out->most) out->most = bytes;
         total += (double)bytes;
+        size_t there = 0;
+        if (lr_model_device(job->model)) LR_TRY(lr_backbone_device_memory(job->model, &run, r, &there, err));
+        if (!job->comm) device += (double)there; /* local ranks share the device; else each process has its own */
+        else if ((double)there > device) device = (double)there;
     }
+    if (device > out->device) out->device = device;
     if (total > out->total) out->total = total;
     double imbalance = (double)lr_partition_end_token(&parts, 0) * ranks / (double)count;
     if (imbalance > out->imbalance) out->imbalance = imbalance;
@@ -88,8 +94,8 @@ static size_t here(const lr_job *job, double total) {
     return total < 9e18 ? (size_t)total : SIZE_MAX;
 }
 
-static bool fits(const lr_plan *plan, size_t bytes) {
-    return plan->bytes_available == 0 || bytes <= plan->bytes_available;
+static bool fits(const lr_plan *plan, size_t bytes, double device) {
+    return (plan->bytes_available == 0 || bytes <= plan->bytes_available) && device <= (double)plan->device_available;
 }
 
 lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, lr_error *err) {
@@ -112,8 +118,10 @@ lr_status lr_plan_of_job(const lr_job *job, lr_plan *plan, lr_error *err) {
         size_t left = o->memory > resident ? o->memory - resident : 1;
         if (plan->bytes_available == 0 || left < plan->bytes_available) plan->bytes_available = left;
     }
-    plan->fits = fits(plan, plan->bytes_total);
-    return LR_OK;
+    plan->device_bytes = work.device < 9e18 ? (size_t)work.device : SIZE_MAX;
+    if (lr_model_device(job->model)) st = lr_model_device_left(job->model, &plan->device_available, err);
+    plan->fits = fits(plan, plan->bytes_total, work.device);
+    return st;
 }
 
 /* ------------------------------------------------------------------ what would fit */
@@ -126,7 +134,8 @@ static lr_status longest_window(const lr_job *job, const lr_plan *plan, int rank
         need work = {0};
         lr_status st = window_bytes(job, middle * chunk, ranks, &work, err);
         if (st != LR_OK) return st;
-        if (fits(plan, here(job, 1.1 * work.total))) low = middle; /* what is free changes from run to run */
+        /* What is free changes from run to run. */
+        if (fits(plan, here(job, 1.1 * work.total), 1.02 * work.device)) low = middle;
         else high = middle;
     }
     *tokens = low * chunk;
@@ -183,6 +192,16 @@ static uint64_t rarer_frames(const lr_job *job, uint64_t tokens, uint64_t longes
     return n < 1e6 ? (uint64_t)n + 1 : 0;
 }
 
+static lr_status refuse(const lr_plan *plan, const lr_encode_options *o, const advice *a, lr_error *err) {
+    bool here = plan->bytes_available > 0 && plan->bytes_total > plan->bytes_available;
+    size_t bytes = here ? plan->bytes_total : plan->device_bytes;
+    size_t left = here ? plan->bytes_available : plan->device_available;
+    const char *where = !here ? "free on the device" : o->memory > 0 ? "left of --memory" : "free";
+    return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.2f GB and %.2f GB are %s: %s%s",
+                   (unsigned long long)plan->tokens, (double)bytes / 1e9, (double)left / 1e9, where,
+                   a->count > 0 ? "what fits is " : "not even one chunk of it fits; use a smaller --chunk", a->text);
+}
+
 lr_status lr_plan_refuse(const lr_job *job, lr_plan *plan, lr_error *err) {
     lr_status st = LR_OK;
     const lr_encode_options *o = job->options;
@@ -201,10 +220,7 @@ lr_status lr_plan_refuse(const lr_job *job, lr_plan *plan, lr_error *err) {
     double begin = lr_time_seconds(job->pooling.base), end = lr_time_seconds(job->pooling.end);
     double part = (end - begin) * 0.95 * (double)longest / (double)plan->tokens;
     if (part >= 1) advise(&a, "--end %.0f", begin + part - 0.5);
-    return lr_fail(err, LR_E_USAGE, "%llu tokens need about %.2f GB and %.2f GB are %s: %s%s",
-                   (unsigned long long)plan->tokens, (double)plan->bytes_total / 1e9,
-                   (double)plan->bytes_available / 1e9, o->memory > 0 ? "left of --memory" : "free",
-                   a.count > 0 ? "what fits is " : "not even one chunk of it fits; use a smaller --chunk", a.text);
+    return refuse(plan, o, &a, err);
 done:
     return st;
 }

@@ -12,17 +12,19 @@
 static lr_status write_card(char card[CARD_BYTES], lr_model *model, const lr_encode_options *o,
                             lr_error *err) {
     const lr_kernels *k = lr_model_kernels(model);
-    char hash[33];
+    const lr_device_info *on = lr_model_device(model);
+    char hash[33], device[LR_DEVICE_TEXT] = "cpu";
+    if (on) lr_device_text(on, device);
     lr_status st = lr_model_hash(model, hash, err);
     if (st != LR_OK) return st;
     int n = snprintf(
         card, CARD_BYTES,
-        "version: %s\ncompiler: %s\ninstruction set: %s\nlinear layers: %s\nmodel: %s\n--fps: %lld/%lld\n"
+        "version: %s\ncompiler: %s\ninstruction set: %s\nlinear layers: %s\n--device: %s\nmodel: %s\n--fps: %lld/%lld\n"
         "--soft-tokens: %d\n--context: %llu\n--segment: %lld\n--hop: %lld\n--dim: %zu\n--start: %lld\n"
         "--end: %lld\n--no-video: %d\n--no-audio: %d\n--no-stamps: %d\n--audio-track: %d\n--chunk: %llu\n"
         "--save tokens: %d\n--save stages: %d\n--force: %d\n"
         "--decode: %d\n--no-resume: %d\n--checkpoint-layers: %d\n--schedule: %s\nway to stop: %d\n",
-        LR_VERSION, __VERSION__, k->isa, k->gemm, hash, (long long)o->fps.num, (long long)o->fps.den,
+        LR_VERSION, __VERSION__, k->isa, k->gemm, device, hash, (long long)o->fps.num, (long long)o->fps.den,
         o->soft_tokens, (unsigned long long)o->context, (long long)o->segment, (long long)o->hop, o->dim,
         (long long)o->start, (long long)o->end, !o->video, !o->audio, !o->stamps, o->audio_track,
         (unsigned long long)o->chunk, o->save_tokens, o->save_stages, o->force,

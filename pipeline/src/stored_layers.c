@@ -153,22 +153,28 @@ static void within(void *arg, double share) {
     if (needed > left) atomic_store(k->stop->cancel, 1);
 }
 
-/* Collective, since only one rank may have been asked. All put the layer away before anyone ends. */
-static lr_status after(void *arg, size_t layer, const float *h, lr_error *err) {
+/* Collective, since only one rank may have been asked. */
+static lr_status after(void *arg, size_t layer, bool *leave, lr_error *err) {
     lr_status st = LR_OK;
     lr_layer_keeper *k = arg;
     unsigned char asked = atomic_load(&k->stop->asked) != 0, *all = NULL;
     LR_TRY(LR_NEW(&all, (size_t)k->comm->size, "who is to stop", err));
     LR_TRY(lr_comm_all_gather(k->comm, &asked, 1, all, err));
     for (int r = 0; r < k->comm->size; r++) asked |= all[r];
+    (void)layer;
     clock_gettime(CLOCK_MONOTONIC, &k->layer_begin);
-    if (!asked) goto done;
-    if (k->kept[1] != layer) LR_TRY(save(k, layer, h, err));
-    LR_TRY(lr_comm_barrier(k->comm, err));
-    LR_FAIL(LR_E_INTERRUPTED, "interrupted");
+    *leave = asked;
 done:
     lr_free(all);
     return st;
+}
+
+/* All put the layer away before anyone ends. */
+static lr_status leave_with(void *arg, size_t layer, const float *h, lr_error *err) {
+    lr_layer_keeper *k = arg;
+    lr_status st = k->kept[1] != layer ? save(k, layer, h, err) : LR_OK;
+    if (st == LR_OK) st = lr_comm_barrier(k->comm, err);
+    return st == LR_OK ? lr_fail(err, LR_E_INTERRUPTED, "interrupted") : st;
 }
 
 lr_stop *lr_layer_stop(const lr_job *job) {
@@ -183,6 +189,7 @@ lr_backbone_state lr_layer_keeper_state(lr_layer_keeper *k, size_t first_layer) 
                                .load = load,
                                .save = o->keep_layers && k->job->stored.wanted ? save : NULL,
                                .after = k->stop ? after : NULL,
+                               .leave_with = leave_with,
                                .within = k->stop ? within : NULL,
                                .arg = k};
 }

@@ -88,7 +88,7 @@ for value in -1 x 1:2:3:4; do refused --start "$value"; done
 for value in 0 7 x; do refused --dim "$value"; done
 for value in 0 7 x; do refused --soft-tokens "$value"; done
 for value in mpi nccl x ''; do refused --comm "$value"; done
-for value in cuda cuda:0 x ''; do refused --device "$value"; done
+for value in x '' cuda: cuda:x cuda:-1 cuda0; do refused --device "$value"; done
 for value in 0 2 x; do refused --groups "$value"; done
 for value in x layers ''; do refused --save "$value"; done
 for value in x on ''; do refused --progress "$value"; done

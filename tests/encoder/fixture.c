@@ -100,13 +100,25 @@ const lr_kernels *fixture_kernels(lr_isa isa)
     return kernels;
 }
 
-lr_model *fixture_model(const char *directory, const lr_kernels *kernels, bool vision, bool audio)
+static lr_model *open_model(const char *directory, const lr_model_options *options)
 {
     lr_error err = {0};
     lr_model *model = NULL;
-    lr_model_options options = {.kernels = kernels, .vision = vision, .audio = audio};
-    lrt_assert_ok(lr_model_open(&model, directory, &options, &err), &err);
+    lrt_assert_ok(lr_model_open(&model, directory, options, &err), &err);
     return model;
+}
+
+lr_model *fixture_model(const char *directory, const lr_kernels *kernels, bool vision, bool audio)
+{
+    const lr_model_options options = {.kernels = kernels, .vision = vision, .audio = audio};
+    return open_model(directory, &options);
+}
+
+lr_model *fixture_device_model(const char *directory, const lr_kernels *kernels)
+{
+    const lr_device_options device = {0};
+    const lr_model_options options = {.kernels = kernels, .device = &device};
+    return open_model(directory, &options);
 }
 
 typedef struct ranks_run {
@@ -117,6 +129,7 @@ typedef struct ranks_run {
     lr_schedule schedule;
     lr_backbone_stats *stats;
     const lr_stage_tap *tap;
+    size_t device_rows, device_chunks;
 } ranks_run;
 
 static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err)
@@ -128,6 +141,8 @@ static lr_status rank_body(void *arg, lr_comm *comm, lr_error *err)
                            .partition = r->partition,
                            .sequence = 3,
                            .schedule = r->schedule,
+                           .device_rows = r->device_rows,
+                           .device_chunks = r->device_chunks,
                            .node_ranks = r->schedule == LR_SCHEDULE_TWO_LEVEL ? 2 : 0};
     if (r->tap) run.tap = *r->tap;
     LR_TRY(lr_pool_create(r->threads, &pool, err));
@@ -140,15 +155,28 @@ done:
     return st;
 }
 
-void fixture_forward(const lr_model *model, float *x, uint64_t n, uint64_t chunk, int ranks,
-                     size_t threads, lr_schedule schedule, lr_backbone_stats *stats,
-                     const lr_stage_tap *tap)
+static void run_ranks(ranks_run *run, uint64_t n, uint64_t chunk, int ranks, double peer_timeout)
 {
     lr_error err = {0};
     lr_partition partition;
     lrt_assert_ok(lr_partition_create(&partition, n, chunk, ranks, &err), &err);
-    ranks_run run = {.model = model, .x = x, .partition = &partition, .threads = threads,
-                     .schedule = schedule, .stats = stats, .tap = tap};
-    lrt_assert_ok(lr_comm_local_run(ranks, 60, rank_body, &run, &err), &err);
+    run->partition = &partition;
+    lrt_assert_ok(lr_comm_local_run(ranks, peer_timeout, rank_body, run, &err), &err);
     lr_partition_free(&partition);
+}
+
+void fixture_forward(const lr_model *model, float *x, uint64_t n, uint64_t chunk, int ranks,
+                     size_t threads, lr_schedule schedule, lr_backbone_stats *stats,
+                     const lr_stage_tap *tap)
+{
+    ranks_run run = {.model = model, .x = x, .threads = threads, .schedule = schedule, .stats = stats, .tap = tap};
+    run_ranks(&run, n, chunk, ranks, 60);
+}
+
+void fixture_forward_on_device(const lr_model *model, float *x, uint64_t n, uint64_t chunk, int ranks, size_t rows,
+                               size_t chunks, lr_backbone_stats *stats, const lr_stage_tap *tap)
+{
+    ranks_run run = {.model = model, .x = x, .threads = 1, .stats = stats, .tap = tap, .device_rows = rows,
+                     .device_chunks = chunks};
+    run_ranks(&run, n, chunk, ranks, 600); /* the driver that interprets is slow */
 }

@@ -32,10 +32,17 @@ void fixture_compare(const fixture *f, const char *case_name, const char *name, 
 const lr_kernels *fixture_kernels(lr_isa isa);
 lr_model *fixture_model(const char *directory, const lr_kernels *kernels, bool vision, bool audio);
 
+/* Its backbone on the device that the driver shows first; without towers. */
+lr_model *fixture_device_model(const char *directory, const lr_kernels *kernels);
+
 /* One forward pass over `ranks` local ranks with pools of `threads`: x [n, hidden] in and out; stats
  * [ranks] may be NULL. */
 void fixture_forward(const lr_model *model, float *x, uint64_t n, uint64_t chunk, int ranks,
                      size_t threads, lr_schedule schedule, lr_backbone_stats *stats,
                      const lr_stage_tap *tap);
+/* The same of a model on a device, one thread a rank; rows and chunks as lr_backbone_run's device_rows and
+ * device_chunks. */
+void fixture_forward_on_device(const lr_model *model, float *x, uint64_t n, uint64_t chunk, int ranks, size_t rows,
+                               size_t chunks, lr_backbone_stats *stats, const lr_stage_tap *tap);
 
 #endif

@@ -5,6 +5,7 @@
 #define LONGREEL_ENCODER_H
 
 #include <longreel/core.h>
+#include <longreel/device.h>
 #include <longreel/kernels.h>
 #include <longreel/ring.h>
 #include <longreel/tokenize.h>
@@ -70,6 +71,8 @@ typedef struct lr_model_options {
     lr_pool *pool;      /* used while opening (packing weights); may be NULL */
     bool vision, audio; /* prepare these towers (text and backbone always); a tower the checkpoint lacks is
                            skipped */
+    const lr_device_options *device; /* where the backbone is to run, opened and closed with the model; NULL: the CPU.
+                                        Towers and the embedding of ids stay on the CPU */
 } lr_model_options;
 
 /* LR_E_MODEL / LR_E_UNSUPPORTED / LR_E_IO name the file, and the key or tensor with what it is and
@@ -79,6 +82,10 @@ lr_status lr_model_open(lr_model **out, const char *directory, const lr_model_op
 void lr_model_close(lr_model *model);
 const lr_model_info *lr_model_info_of(const lr_model *model);
 const lr_kernels *lr_model_kernels(const lr_model *model);
+/* The device that the backbone runs on; NULL: the CPU. */
+const lr_device_info *lr_model_device(const lr_model *model);
+/* Bytes that are free on it now. */
+lr_status lr_model_device_left(const lr_model *model, size_t *bytes, lr_error *err);
 lr_status lr_model_hash(lr_model *model, char hex[33], lr_error *err);
 /* The model's published prompt for a task ("search-query", ...); NULL when there is none. The n-th
  * task's name, NULL past the end. */
@@ -151,6 +158,7 @@ typedef struct lr_backbone_stats {
     uint64_t query_rows;   /* tokens whose attention this rank computed, summed over layers */
     lr_ring_stats ring;    /* summed over layers */
     size_t arena_bytes;    /* work memory of this rank */
+    size_t device_bytes;   /* and on its device */
     double seconds_attention, seconds_linear, seconds_exchange; /* mean over the rank's threads */
     /* Of layers that see more than a window, on one rank: processor time of all threads in attention, and the
      * rows that attended, summed over these layers. */
@@ -172,8 +180,10 @@ typedef struct lr_backbone_state {
     lr_status (*load)(void *arg, size_t layer, float *h, lr_error *err);
     /* After each layer in which all tokens see each other, and after the last one. NULL: not called. */
     lr_status (*save)(void *arg, size_t layer, const float *h, lr_error *err);
-    /* After each layer (and save); a failure ends the pass. NULL: not called. */
-    lr_status (*after)(void *arg, size_t layer, const float *h, lr_error *err);
+    /* After each layer (and save); a failure ends the pass. NULL: not called. *leave: the pass is to end here, by
+       a call of leave_with, which gets h and fails. (Apart, since h may have to come from a device.) */
+    lr_status (*after)(void *arg, size_t layer, bool *leave, lr_error *err);
+    lr_status (*leave_with)(void *arg, size_t layer, const float *h, lr_error *err);
     /* Now and then within a layer, by the calling thread: which share of its attention is done; 0: not known. */
     void (*within)(void *arg, double share);
     void *arg;
@@ -191,6 +201,9 @@ typedef struct lr_backbone_run {
     lr_stage_tap tap;
     lr_backbone_state state; /* zeros: from the beginning, nothing put away */
     lr_backbone_part part;   /* zeros: the whole */
+    /* On a device: most rows, and chunks of other ranks, worked at a time; 0: as fits it. Never a matter of the
+       result. */
+    size_t device_rows, device_chunks;
 } lr_backbone_run;
 
 /* Collective. x [local tokens, hidden]: in, the spliced embeddings of this rank's tokens; out, the
@@ -202,6 +215,10 @@ lr_status lr_backbone_forward(const lr_model *model, const lr_backbone_run *run,
  * node_ranks count, and of comm (may be NULL) whether it shares memory. */
 lr_status lr_backbone_memory(const lr_model *model, const lr_backbone_run *run, int rank,
                              size_t threads, size_t *bytes, lr_error *err);
+
+/* The same of the device's memory, at least, where the model lies on one (lr_model_device). */
+lr_status lr_backbone_device_memory(const lr_model *model, const lr_backbone_run *run, int rank, size_t *bytes,
+                                    lr_error *err);
 
 /* Shape of the layers that see the whole sequence; false where there is none. */
 bool lr_model_full_layer(const lr_model *model, size_t *n_heads, lr_kv_shape *shape);

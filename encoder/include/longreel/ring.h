@@ -50,6 +50,7 @@ typedef struct lr_chunk_header {
 
 typedef struct lr_kv_shape {
     size_t n_kv_heads, head_dim;
+    bool on_device; /* the payload is that of a device: bf16 [tokens, K of all heads, then V of all heads] */
 } lr_kv_shape;
 /* Header and payload; SIZE_MAX when that does not fit. */
 size_t lr_chunk_bytes(const lr_kv_shape *shape, uint64_t n_tokens);

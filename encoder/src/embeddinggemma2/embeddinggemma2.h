@@ -30,6 +30,7 @@ extern const lr_vision_ops eg2_vision_ops;
 extern const lr_sound_ops eg2_sound_ops;
 
 extern const lr_block eg2_block;
+extern const lr_device_block eg2_device_block;
 
 lr_status eg2_make(const char *directory, lr_made_size size, uint64_t seed, lr_error *err);
 

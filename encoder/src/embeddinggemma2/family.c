@@ -79,6 +79,8 @@ static lr_status load_text(lr_model *model, const lr_config *config, lr_error *e
     model->text = text;
     LR_TRY(lr_config_child(config, "text_config", &text_config, &present, err));
     backbone->block = &eg2_block;
+    backbone->device_block = &eg2_device_block;
+    backbone->gated = true;
     LR_TRY(eg2_read_text(model, &text_config, text, &bias, err));
     size_t d = backbone->hidden;
     LR_TRY(lr_weights_tensor(model, &text->embed, LR_SHAPE(text->vocab_size, d), err,

@@ -152,6 +152,8 @@ typedef struct lr_plan {
     size_t bytes_available; /* for the work of this machine's ranks; 0: not known */
     size_t bytes_total;     /* of this machine's ranks together */
     size_t bytes_resident;  /* of this process already: program and model */
+    size_t device_bytes;    /* of the ranks of this process on its device, at least; 0: all is on the CPU */
+    size_t device_available; /* free there; the model's weights are there already */
     struct lr_plan_shape {  /* local ranks split in so many groups, each with a recording: 1, 2, 4, ... */
         int groups;
         size_t bytes_total; /* of all groups */
