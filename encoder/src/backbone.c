@@ -452,7 +452,7 @@ static lr_status work_chunk(void *arg, const lr_chunk_header *chunk, lr_error *e
     return lr_cancel_check(f->run->worker.cancel, err);
 }
 
-static void add_ring_stats(lr_ring_stats *sum, const lr_ring_stats *one)
+void lr_add_ring_stats(lr_ring_stats *sum, const lr_ring_stats *one)
 {
     sum->chunks_seen += one->chunks_seen;
     sum->keys_seen += one->keys_seen;
@@ -481,7 +481,7 @@ static lr_status run_layer(forward *f, lr_backbone_stats *stats, lr_error *err)
                 f->n_chunks);
     lr_pool_for(pool, n_tiles, f->alone ? tile_body : finish_body, f);
     LR_TRY(lr_cancel_check(cancel, err));
-    add_ring_stats(&stats->ring, &ring);
+    lr_add_ring_stats(&stats->ring, &ring);
 done:
     lr_arena_reset(&f->arena, mark);
     return st;

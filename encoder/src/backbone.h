@@ -60,6 +60,9 @@ typedef struct lr_backbone {
     const float *final_norm, *final_norm_bias; /* [D] */
 } lr_backbone;
 
+/* Of layers that followed one another. */
+void lr_add_ring_stats(lr_ring_stats *sum, const lr_ring_stats *one);
+
 /* ------------------------------------------------------------------ one tile of rows */
 
 /* What one thread needs for one tile of at most LR_ROW_TILE tokens. `wide` holds q, later gate and

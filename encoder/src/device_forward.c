@@ -288,16 +288,6 @@ done:
 
 /* ------------------------------------------------------------------ layers */
 
-static void add_ring_stats(lr_ring_stats *sum, const lr_ring_stats *one)
-{
-    sum->chunks_seen += one->chunks_seen;
-    sum->keys_seen += one->keys_seen;
-    sum->chunks_sent += one->chunks_sent;
-    sum->bytes_sent += one->bytes_sent;
-    sum->chunks_passed += one->chunks_passed;
-    sum->seconds_waiting += one->seconds_waiting;
-}
-
 static lr_status report_layer(lr_pass *p, lr_error *err)
 {
     const lr_backbone_run *run = p->run;
@@ -319,7 +309,7 @@ static lr_status run_layer(lr_pass *p, lr_backbone_stats *stats, lr_error *err)
     lr_status st = share_chunks(p, &ring, err);
     if (st != LR_OK) return st;
     attend_last_group_and_finish(p);
-    add_ring_stats(&stats->ring, &ring);
+    lr_add_ring_stats(&stats->ring, &ring);
     stats->query_rows += p->local;
     return report_layer(p, err);
 }

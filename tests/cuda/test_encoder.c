@@ -311,7 +311,7 @@ static void test_opening_survives_each_failed_allocation(void **state)
     free(directory);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers_equal_the_cpus_within_bf16),
@@ -321,5 +321,6 @@ int main(void)
         cmocka_unit_test(test_models_that_kernels_do_not_take_are_refused),
         cmocka_unit_test(test_opening_survives_each_failed_allocation),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
