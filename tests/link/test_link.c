@@ -44,7 +44,7 @@ static lr_status run(int size, lr_link_kind kind, double timeout, lr_rank_body b
 static void run_well(int size, lr_link_kind kind, const char *name, lr_rank_body body)
 {
     lr_error err = {0};
-    lr_status st = run(size, kind, 5, body, &err);
+    lr_status st = run(size, kind, 60, body, &err);
     if (st != LR_OK) fail_msg("%s, kind %d, %d ranks: %s", name, (int)kind, size, err.text);
     assert_int_equal(fake_nccl_misuses(), 0);
 }
@@ -154,7 +154,7 @@ static void test_sizes_that_differ_are_found(void **state)
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         lr_error err = {0};
-        lr_status st = run(2, kinds[k], 20, sizes_body, &err);
+        lr_status st = run(2, kinds[k], 60, sizes_body, &err);
         if (st == LR_OK || (kinds[k] != LR_LINK_NCCL && st != LR_E_COVERAGE)) fail_msg("kind %d: %s", (int)kinds[k], err.text);
     }
 }
@@ -232,7 +232,7 @@ static void expect_failure(const char *variable, const char *value, lr_rank_body
 {
     lr_error err = {0};
     setenv(variable, value, 1);
-    lr_status st = run(size, LR_LINK_NCCL, 20, body, &err);
+    lr_status st = run(size, LR_LINK_NCCL, 60, body, &err);
     unsetenv(variable);
     if (st != status || !strstr(err.text, part))
         fail_msg("%s=%s: %s: \"%s\" does not say \"%s\"", variable, value, lr_status_name(st), err.text, part);

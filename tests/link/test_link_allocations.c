@@ -32,14 +32,14 @@ static int teardown(void **state)
 
 static lr_status two_ranks(void *arg, lr_error *err)
 {
-    return lr_comm_local_run(2, 20, link_case_halo, arg, err);
+    return lr_comm_local_run(2, 60, link_case_halo, arg, err);
 }
 
 static void test_a_link_survives_each_failed_allocation(void **state)
 {
     (void)state;
     for (int kind = LR_LINK_STAGED; kind <= LR_LINK_NCCL; kind++) {
-        link_case_setting setting = {(lr_link_kind)kind, device, 20};
+        link_case_setting setting = {(lr_link_kind)kind, device, 60};
         assert_true(lrt_fail_each_allocation(two_ranks, &setting) > 40);
         assert_int_equal(fake_nccl_live(), 0);
         assert_int_equal(fake_nccl_misuses(), 0);
@@ -49,13 +49,13 @@ static void test_a_link_survives_each_failed_allocation(void **state)
 
 static lr_status split_two(void *arg, lr_error *err)
 {
-    return lr_comm_local_run(2, 20, link_case_split, arg, err);
+    return lr_comm_local_run(2, 60, link_case_split, arg, err);
 }
 
 static void test_a_split_survives_each_failed_allocation(void **state)
 {
     (void)state;
-    link_case_setting setting = {LR_LINK_NCCL, device, 20};
+    link_case_setting setting = {LR_LINK_NCCL, device, 60};
     assert_true(lrt_fail_each_allocation(split_two, &setting) > 100);
     assert_int_equal(fake_nccl_live(), 0);
 }
