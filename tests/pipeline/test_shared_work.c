@@ -13,8 +13,8 @@ typedef struct layer {
     lr_mask mask;
     lr_kv_shape shape;
 } layer;
-static const layer sliding = {{LR_MASK_WINDOW, 16}, {2, 16}};
-static const layer full = {{LR_MASK_FULL, 0}, {1, 32}};
+static const layer sliding = {{LR_MASK_WINDOW, 16}, {2, 16, false}};
+static const layer full = {{LR_MASK_FULL, 0}, {1, 32, false}};
 #define N_LAYERS 6
 
 static const layer *layer_of(size_t i)

@@ -95,7 +95,7 @@ static void test_masks_give_the_keys_that_their_definitions_name(void **state)
 static void test_a_sealed_chunk_says_what_it_is(void **state)
 {
     (void)state;
-    const lr_kv_shape shape = {2, 8};
+    const lr_kv_shape shape = {2, 8, false};
     lr_error err = {0};
     lr_partition p;
     lrt_assert_ok(lr_partition_create(&p, 53, 32, 1, &err), &err);
@@ -124,7 +124,7 @@ static void test_a_sealed_chunk_says_what_it_is(void **state)
 static void test_chunk_sizes_that_do_not_fit_are_seen(void **state)
 {
     (void)state;
-    const lr_kv_shape heads = {SIZE_MAX / 2, 8}, dim = {1, SIZE_MAX / 16}, plain = {1, 256};
+    const lr_kv_shape heads = {SIZE_MAX / 2, 8, false}, dim = {1, SIZE_MAX / 16, false}, plain = {1, 256, false};
     assert_int_equal(lr_chunk_bytes(&heads, 16), SIZE_MAX);
     assert_int_equal(lr_chunk_bytes(&dim, 16), SIZE_MAX);
     assert_int_equal(lr_chunk_bytes(&plain, UINT64_MAX), SIZE_MAX);

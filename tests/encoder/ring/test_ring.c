@@ -129,7 +129,7 @@ static void test_two_levels_share_the_way_between_nodes(void **state)
 static void test_automatic_schedule_is_ring_from_four_chunks_a_rank(void **state)
 {
     (void)state;
-    const lr_kv_shape shape = {1, 4};
+    const lr_kv_shape shape = {1, 4, false};
     const struct {
         uint64_t n_tokens;
         lr_mask mask;
@@ -173,7 +173,7 @@ static void test_random_cases_are_exact(void **state)
                                    (lr_schedule)lrt_below(&random, 5));
         c.node_ranks = (int)lrt_below(&random, 6);
         c.comm = (ring_comm)lrt_below(&random, RING_COMMS);
-        c.shape = (lr_kv_shape){1 + (size_t)lrt_below(&random, 3), 1 + (size_t)lrt_below(&random, 9)};
+        c.shape = (lr_kv_shape){1 + (size_t)lrt_below(&random, 3), 1 + (size_t)lrt_below(&random, 9), false};
         c.n_layers = 1 + (uint32_t)lrt_below(&random, 3);
         c.sleep_seed = (unsigned)lrt_next(&random) | 1;
         ring_case_passes(&c);
