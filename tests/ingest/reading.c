@@ -232,6 +232,18 @@ void lrm_free_reading(lrm_reading *reading)
     memset(reading, 0, sizeof *reading);
 }
 
+static bool in_damage(const lr_damage *list, size_t count, lr_time t)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].stream == LR_STREAM_VIDEO && t >= list[i].start && t < list[i].end) return true;
+    return false;
+}
+
+bool lrm_is_named(const lrm_reading *reading, const lr_timeline *timeline, lr_time t)
+{
+    return in_damage(reading->damage, reading->n_damage, t) || in_damage(timeline->damage, timeline->n_damage, t);
+}
+
 void lrm_assert_same_frames(const lrm_reading *whole, const lrm_reading *part, const char *what)
 {
     for (int64_t i = 0; i < part->count; i++) {

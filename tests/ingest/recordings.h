@@ -95,6 +95,8 @@ void lrm_read_frames(const lr_recording *recording, int64_t first, int64_t end, 
 void lrm_free_reading(lrm_reading *reading);
 /* Fails unless b holds what a has of its range. */
 void lrm_assert_same_frames(const lrm_reading *whole, const lrm_reading *part, const char *what);
+/* Whether the pictures at `t` are damaged, as the reading or the timeline has it. */
+bool lrm_is_named(const lrm_reading *reading, const lr_timeline *timeline, lr_time t);
 /* Sorts ranges by time and merges those that touch. */
 void lrm_merge_damage(lr_damage *damage, size_t *count);
 /* Fails unless frames, sound and damage are the same for 1, 2 and 8 threads, whole and in slices, and the frames

@@ -64,13 +64,6 @@ static size_t lose(uint8_t *to, const uint8_t *file, size_t bytes, const size_t 
     return n;
 }
 
-static bool is_named(const lr_damage *list, size_t count, lr_time t)
-{
-    for (size_t i = 0; i < count; i++)
-        if (list[i].stream == LR_STREAM_VIDEO && t >= list[i].start && t < list[i].end) return true;
-    return false;
-}
-
 /* Each picture is the one of the healthy film at its time, or named; where pictures are lost before a key picture, which
  * needs none of them, what was shown last may go on without a word: a recorder that paused leaves the same. What is
  * named ends with the group of pictures. */
@@ -85,7 +78,7 @@ static void check(const char *path, const lrm_reading *healthy, const lr_ingest_
     assert_true(now.count <= healthy->count);
     for (int64_t k = 0; k < now.count; k++) {
         lr_time at = lr_grid_time(k, options->fps);
-        bool named = is_named(now.damage, now.n_damage, at) || is_named(t->damage, t->n_damage, at);
+        bool named = lrm_is_named(&now, t, at);
         int64_t shown = (now.pts[k] * RATE + LR_TIME_SECOND / 2) / LR_TIME_SECOND;
         n_named += named;
         if (named || now.hash[k] == healthy->hash[k]) continue;

@@ -113,13 +113,6 @@ static damage do_damage(uint8_t *data, size_t *bytes, int64_t first, int64_t end
     return d;
 }
 
-static bool is_named(const lr_damage *list, size_t count, lr_time t)
-{
-    for (size_t i = 0; i < count; i++)
-        if (list[i].stream == LR_STREAM_VIDEO && t >= list[i].start && t < list[i].end) return true;
-    return false;
-}
-
 static bool is_gap(const lr_timeline *t, lr_time from, lr_time to)
 {
     for (size_t i = 0; i < t->audio.n_gaps; i++)
@@ -182,7 +175,7 @@ static void check_healthy(const char *path, const lrm_reading *healthy, const fl
         bool same = k < now.count && now.hash[k] == healthy->hash[k] && !now.substituted[k];
         if (same) continue;
         lr_time at = lr_grid_time(k, options.fps);
-        if (is_named(now.damage, now.n_damage, at) || is_named(t->damage, t->n_damage, at)) continue;
+        if (lrm_is_named(&now, t, at)) continue;
         if (k >= now.count && t->n_warnings > 0) continue;
         fail_msg("%s: bytes %lld to %lld are hit, group %d (from %lld on) is healthy but not right: frame %lld %s",
                  name, (long long)d->from, (long long)d->to, g, (long long)p->begin[g], (long long)k,
