@@ -52,6 +52,7 @@ typedef struct lr_backbone {
     lr_layer *layers;
     size_t hidden, mlp, ple; /* D, M, P; P 0: no per-layer input */
     size_t grid;             /* patches a side of a picture, where positions are (t, row, column) */
+    size_t place_width;      /* values of a head that each of these three turns; 0 elsewhere */
     bool gated;              /* the MLP has a gate beside its up projection */
     bool layer_norm;         /* else RMS norms */
     float eps;

@@ -48,6 +48,13 @@ static lr_rows rows_from(lr_rows view, size_t row)
     return view;
 }
 
+static lr_device_places places_from(lr_device_places places, size_t row)
+{
+    for (size_t axis = 0; axis < 3; axis++)
+        if (places.number[axis]) places.number[axis] += row * sizeof(int32_t);
+    return places;
+}
+
 /* Rows [row, ...) of the rank's tokens; none past the end. */
 static lr_device_batch batch_at(const lr_pass *p, size_t row)
 {
@@ -59,6 +66,7 @@ static lr_device_batch batch_at(const lr_pass *p, size_t row)
                              .model = p->on,
                              .weights = &p->on->layers[p->layer_index],
                              .work = &p->work,
+                             .places = places_from(p->places, row),
                              .first = p->first + row,
                              .rows = left < p->work.rows ? left : p->work.rows,
                              .h = rows_from(p->h, row),

@@ -97,6 +97,7 @@ static widths widest(const lr_backbone *b)
         raise(&w.heads, layer->n_heads);
         raise(&w.half, layer->head_dim / 2);
     }
+    raise(&w.half, 3 * b->place_width);
     raise(&w.wide, w.q);
     raise(&w.wide, w.kv_bytes / 2);
     raise(&w.act, w.q);
@@ -126,6 +127,16 @@ static void cut_ring(lr_pass *pass, const widths *w, cutter *c)
     for (int i = 0; i < 2; i++) pass->received[i] = cut(c, pass->group, pass->slot_bytes);
 }
 
+static void cut_places(lr_pass *pass, cutter *c)
+{
+    lr_device_places *places = &pass->places;
+    size_t width = pass->backbone->place_width;
+    if (width == 0) return;
+    places->cos = cut(c, places->n, width * sizeof(float));
+    places->sin = cut(c, places->n, width * sizeof(float));
+    for (size_t axis = 0; axis < 3; axis++) places->number[axis] = cut(c, pass->local, sizeof(int32_t));
+}
+
 /* All of it, with batches of `rows`. */
 static void cut_block(lr_pass *pass, size_t rows, cutter *c)
 {
@@ -138,6 +149,7 @@ static void cut_block(lr_pass *pass, size_t rows, cutter *c)
         pass->masks[i].lo = cut(c, pass->local, sizeof(uint64_t));
         pass->masks[i].hi = cut(c, pass->local, sizeof(uint64_t));
     }
+    cut_places(pass, c);
     pass->list = cut(c, pass->run->partition->n_chunks, sizeof(lr_device_chunk));
     if (!pass->alone) cut_ring(pass, &w, c);
     cut_work(pass, &w, rows, c);
@@ -270,6 +282,10 @@ lr_status lr_pass_place(lr_pass *pass, const lr_model *model, const lr_backbone_
     size_t most = run->device_chunks ? run->device_chunks : LR_PASS_GROUP;
     if (!pass->alone && pass->group > most) pass->group = most;
     pass->slot_bytes = (size_t)lr_partition_chunk_tokens(partition, 0) * widest(pass->backbone).kv_bytes;
+    size_t grid = pass->backbone->grid;
+    uint64_t times = grid > 0 && local > 0 ? (pass->end - 1) / (grid * grid) + 1 : 0;
+    if (times > INT32_MAX) return lr_fail(err, LR_E_NOMEM, "the work memory of a rank does not fit");
+    pass->places.n = times > grid ? (size_t)times : grid;
     return list_masks(pass, err);
 }
 
@@ -315,6 +331,7 @@ lr_status lr_pass_begin(lr_pass *pass, float *x, lr_error *err)
     }
     LR_TRY(take_block(pass, err));
     LR_TRY(upload_masks(pass, err));
+    if (pass->backbone->place_width > 0) LR_TRY(lr_pass_upload_places(pass, err));
     pass->ops->upload(pass->stream, pass->h.at, x, pass->local * d * sizeof *x);
     if (pass->e.at && pass->local > 0) pass->ops->convert(pass->stream, pass->e, pass->h, pass->local, d);
 done:

@@ -37,6 +37,7 @@ typedef struct lr_pass {
     lr_device_at kv;          /* BF16 [local, K of all heads, then V]: the layer's */
     lr_pass_mask *masks;      /* [n_masks] */
     size_t n_masks;
+    lr_device_places places;  /* of all local tokens */
     lr_device_work work;
     struct {                  /* not alone: of all local tokens */
         lr_device_at q, o, m, l;
@@ -67,6 +68,8 @@ const lr_pass_mask *lr_pass_mask_of(const lr_pass *pass, const lr_layer *layer);
 
 /* What does not depend on memory, for `rank`. Frees nothing; masks are freed by lr_pass_end. */
 lr_status lr_pass_place(lr_pass *pass, const lr_model *model, const lr_backbone_run *run, int rank, lr_error *err);
+/* Fills pass->places (device_places.c). */
+lr_status lr_pass_upload_places(lr_pass *pass, lr_error *err);
 /* Memory on both sides, streams, and what lies on the device before the first layer. */
 lr_status lr_pass_begin(lr_pass *pass, float *x, lr_error *err);
 void lr_pass_end(lr_pass *pass);

@@ -148,7 +148,7 @@ static lr_status put_turns(filler *f, const lr_layer *layer, lr_device_at *out, 
     const double pi = 3.14159265358979323846;
     size_t half = layer->head_dim / 2;
     *out = 0;
-    if (!layer->rope) return LR_OK;
+    if (!layer->rope || model->backbone.place_width > 0) return LR_OK; /* places have tables of their own */
     if (half > f->most_half) f->most_half = half;
     *out = reserve(f, half * sizeof(double));
     if (f->counts) return LR_OK;

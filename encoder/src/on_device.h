@@ -16,7 +16,8 @@ typedef struct lr_device_layer {
     lr_device_at input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm, post_ple_norm;
     lr_device_at input_norm_bias, pre_mlp_norm_bias, q_norm, k_norm;
     lr_device_at q_bias, kv_bias, o_bias, gate_up_bias, down_bias;
-    lr_device_at turns; /* F64 [head_dim / 2]: of rope, as lr_device_ops.rope_angles wants them */
+    lr_device_at turns; /* F64 [head_dim / 2]: of rope, as lr_device_ops.rope_angles wants them; 0 where there are
+                           places */
 } lr_device_layer;
 
 typedef struct lr_device_model {
@@ -42,8 +43,15 @@ typedef struct lr_device_work {
     lr_device_at act;      /* BF16: queries; what comes out of an activation */
     lr_device_at attended; /* BF16 [rows, n_heads * head_dim] */
     lr_device_at update;   /* F32 [rows, D] */
-    lr_device_at cos, sin; /* F32 [rows, head_dim / 2] */
+    lr_device_at cos, sin; /* F32 [rows, head_dim / 2], or [rows, 3 * place_width] */
 } lr_device_work;
+
+/* Positions (t, row, column), where the backbone has them. */
+typedef struct lr_device_places {
+    size_t n;               /* every t, row and column is less */
+    lr_device_at cos, sin;  /* F32 [n, place_width]: the angles of these numbers */
+    lr_device_at number[3]; /* int32_t [rows]: t, row and column of each token */
+} lr_device_places;
 
 /* Rows [first, first + rows) of the sequence. All that is done with them is enqueued in `stream`. */
 typedef struct lr_device_batch {
@@ -54,6 +62,7 @@ typedef struct lr_device_batch {
     const lr_device_model *model;
     const lr_device_layer *weights;
     const lr_device_work *work;
+    lr_device_places places; /* of these rows */
     uint64_t first;
     size_t rows;
     lr_rows h; /* F32 [rows, D]: the residual stream */
@@ -66,6 +75,8 @@ struct lr_device_block {
     void (*heads)(const lr_device_batch *batch, lr_heads kind, lr_rows x, lr_rows out);
     /* attended BF16 [rows, n_heads * head_dim] */
     void (*rest)(const lr_device_batch *batch, lr_rows attended);
+    /* On the host, where the backbone has places: cos and sin [n, place_width] of the numbers 0 .. n - 1. */
+    void (*place_angles)(const lr_backbone *backbone, size_t n, float *cos, float *sin);
 };
 
 lr_rows lr_device_view(lr_device_at at, size_t width, lr_dtype dtype);

@@ -27,7 +27,7 @@ near() {
 same() {
     checks=$((checks + 1))
     for file in recording segments frames; do
-        cmp -s "$1/a.mp4/$file.npy" "$2/a.mp4/$file.npy" || fail "$file of $1 and $2 differ"
+        cmp -s "$1/${3-a.mp4}/$file.npy" "$2/${3-a.mp4}/$file.npy" || fail "$file of $1 and $2 differ"
     done
 }
 
@@ -46,6 +46,15 @@ same two one
 check 0 "windows" "$LONGREEL" encode a.mp4 "${few[@]}" -o windows --device cuda --context 80
 check 0 "windows on three ranks" "$LONGREEL" encode a.mp4 "${few[@]}" -o windows3 --device cuda --context 80 --ranks 3
 same windows3 windows
+
+# The other family, whose positions are tubelet, row and column.
+clip b.mp4 4
+check 0 "another family" "$LONGREEL" make-model vj --family vjepa2
+check 0 "its CPU" "$LONGREEL" encode b.mp4 -m vj --chunk 16 -o vcpu
+check 0 "its device" "$LONGREEL" encode b.mp4 -m vj --chunk 16 -o vone --device cuda
+for file in recording segments frames; do near vone/b.mp4/$file.npy vcpu/b.mp4/$file.npy 128; done
+check 0 "its device, two ranks" "$LONGREEL" encode b.mp4 -m vj --chunk 16 -o vtwo --device cuda --ranks 2
+same vtwo vone b.mp4
 
 # What is finished, and what was made elsewhere.
 check 0 "again" "$LONGREEL" encode a.mp4 "${few[@]}" -o one --device cuda --json
@@ -68,9 +77,8 @@ check 2 "a device that is not there" "$LONGREEL" encode a.mp4 -m "$model" -o x -
 says "there is no device 7"
 LONGREEL_CUDA_DRIVER=$work/none.so check 2 "no driver" "$LONGREEL" encode a.mp4 -m "$model" -o x --device cuda
 says "there is no NVIDIA driver"
-check 0 "another family" "$LONGREEL" make-model vj --family vjepa2
-check 2 "a family without kernels" "$LONGREEL" encode a.mp4 -m vj -o x --no-audio --device cuda
-says "has no forward pass on a device yet; use --device cpu"
+check 2 "heads that kernels do not take" "$LONGREEL" encode a.mp4 -m "$fixtures/vjepa" -o x --device cuda
+says "heads of 20 values"
 checks=$((checks + 1))
 grep -q "a model is a directory" "$err" && fail "the model is said to be wrong"
 mkdir bare && cp "$LONGREEL" bare/

@@ -23,7 +23,7 @@ clip talk.mp4 9
 # ------------------------------------------------------------------ encode
 check 0 "a set" "$LONGREEL" encode scenes.mkv -m model -o out --segment 2 --hop 2 --json
 jq -e '.tokens == 160 and .counts == {"segments": 10, "frames": 10, "sound_tokens": 0} and
-    .model.family == "vjepa2" and .model.dims == [112] and .options.audio == false and
+    .model.family == "vjepa2" and .model.dims == [128] and .options.audio == false and
     .options.stamps == false and .options.context == "full"' out/scenes.mkv/manifest.json >/dev/null ||
     fail "the manifest is otherwise: $(jq -c '{tokens, counts, model, options}' out/scenes.mkv/manifest.json)"
 [ "$(jq -c '[.i, .t]' out/scenes.mkv/frames.jsonl | sed -n '2p;10p' | tr '\n' ' ')" = "[2,2] [18,18] " ] ||
@@ -63,7 +63,7 @@ over windows --chunk 16 --fps 2 --context 100
 
 # A window is what its frames alone are: positions begin again. The first one holds six tubelets of 16 tokens.
 check 0 "the first window alone" "$LONGREEL" encode scenes.mkv -m model -o alone --fps 2 --chunk 16 --end 6
-cmp <(tail -c +129 alone/scenes.mkv/frames.npy) <(tail -c +129 windows-1-1/scenes.mkv/frames.npy | head -c $((6 * 112 * 4))) ||
+cmp <(tail -c +129 alone/scenes.mkv/frames.npy) <(tail -c +129 windows-1-1/scenes.mkv/frames.npy | head -c $((6 * 128 * 4))) ||
     fail "a window differs from its frames alone"
 
 # ------------------------------------------------------------------ queries
@@ -80,7 +80,7 @@ check 0 "the picture itself" "$LONGREEL" query tubelets --image fourth.png -m mo
 hit 12 16
 json '.hits[0].score > 0.99999'
 check 0 "embed" "$LONGREEL" embed -m model -o v.npy --image fourth.png --video scenes.mkv
-head -c 128 v.npy | grep -qa "'shape': (2, 112)" || fail "v.npy has another shape"
+head -c 128 v.npy | grep -qa "'shape': (2, 128)" || fail "v.npy has another shape"
 check 0 "a recording" "$LONGREEL" encode scenes.mkv -m model -o plain
 cmp <(tail -c 448 v.npy) <(tail -c 448 plain/scenes.mkv/recording.npy) ||
     fail "a clip's vector is not that of the recording"

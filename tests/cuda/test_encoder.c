@@ -110,34 +110,112 @@ static void test_layers_equal_the_cpus_within_bf16(void **state)
     compare_folder("long", "text2", 26, 16, true);     /* f16 */
 }
 
-/* ------------------------------------------------------------------ the same bytes */
+/* A made checkpoint of V-JEPA 2, bf16: heads of 32, of which t, row and column turn 10 values each. */
+typedef struct places_model {
+    char *directory;
+    lr_model *cpu, *device;
+} places_model;
 
-/* Layers of the fixture see 5 tokens to each side, and all. */
-static void test_ranks_batches_and_groups_do_not_change_a_bit(void **state)
+static places_model open_places_model(void)
+{
+    lr_error err = {0};
+    places_model m = {.directory = lrt_temp_dir()};
+    char *directory = lrt_path(m.directory, "made");
+    lrt_assert_ok(lr_make_model(directory, "vjepa2", LR_MADE_SMALL, 5, &err), &err);
+    m.cpu = fixture_model(directory, fixture_kernels(LR_ISA_AUTO), false, false);
+    m.device = fixture_device_model(directory, fixture_kernels(LR_ISA_AUTO));
+    free(directory);
+    return m;
+}
+
+static void close_places_model(places_model *m)
+{
+    lr_model_close(m->device);
+    lr_model_close(m->cpu);
+    lrt_remove_temp_dir(m->directory);
+}
+
+/* LayerNorm makes tokens of one size of them, whatever size these have. */
+static float *random_tokens(const lr_model *model, size_t n)
+{
+    lrt_random random;
+    size_t count = n * lr_model_info_of(model)->hidden;
+    float *x = floats(count);
+    lrt_random_init(&random, n);
+    lrt_fill_normal(&random, x, count, 1);
+    return x;
+}
+
+/* What the layers added: states [layers, count] become differences, of the input x [count] first. */
+static void leave_updates(stages *s, const float *x)
+{
+    size_t count = s->rows * s->hidden;
+    for (size_t i = s->layers; i-- > 0;)
+        for (size_t j = 0; j < count; j++)
+            s->states[i * count + j] -= i > 0 ? s->states[(i - 1) * count + j] : x[j];
+}
+
+/* What a layer adds to the stream is compared, for both branches are smaller than the stream, attention most of all:
+ * in the whole, positions that are wrong would hide. Roundings as above: six in the attention branch, two in the MLP,
+ * in squares at most sqrt(8) * 0.42 u = 1.2 u of the sum of both; what came before a layer adds as much again for each
+ * layer. Twice that is allowed. */
+static void test_layers_with_places_equal_the_cpus_within_bf16(void **state)
 {
     (void)state;
-    const size_t n = 150;
-    const uint64_t chunk = 16; /* ten chunks, the last one shorter */
+    const size_t n = 88; /* five tubelets of 4 x 4 patches and a half */
+    places_model m = open_places_model();
+    const lr_model_info *info = lr_model_info_of(m.cpu);
+    size_t count = n * info->hidden;
+    stages on_cpu = {.rows = n, .hidden = info->hidden, .layers = info->n_layers};
+    stages on_device = on_cpu;
+    on_cpu.states = floats(info->n_layers * count);
+    on_device.states = floats(info->n_layers * count);
+    lr_stage_tap cpu_tap = {take_stage, &on_cpu}, device_tap = {take_stage, &on_device};
+    float *input = random_tokens(m.cpu, n), *x = random_tokens(m.cpu, n), *y = random_tokens(m.cpu, n);
+    fixture_forward(m.cpu, x, n, 16, 1, 1, LR_SCHEDULE_AUTO, NULL, &cpu_tap);
+    fixture_forward_on_device(m.device, y, n, 16, 1, 0, 0, NULL, &device_tap);
+    leave_updates(&on_cpu, input);
+    leave_updates(&on_device, input);
+    for (size_t i = 0; i < info->n_layers; i++) {
+        double seen = relative_rms(on_device.states + i * count, on_cpu.states + i * count, count);
+        double most = 2 * (double)(i + 1) * 1.2 * 0x1p-8;
+        if (getenv("LR_SHOW")) printf("vjepa2, layer %zu: %.2e of %.2e\n", i, seen, most);
+        if (seen > most) fail_msg("layer %zu: off by %.3g in relative rms, at most %.3g", i, seen, most);
+        assert_true(seen > 0); /* it was not the CPU that ran */
+    }
+    double seen = relative_rms(y, x, count), most = allowed(info->n_layers, false);
+    if (seen > most) fail_msg("normed: off by %.3g in relative rms, at most %.3g", seen, most);
+    free(on_cpu.states);
+    free(on_device.states);
+    free(input);
+    free(x);
+    free(y);
+    close_places_model(&m);
+}
+
+/* ------------------------------------------------------------------ the same bytes */
+
+/* n: ten chunks, the last one shorter. input: x [n, hidden], left as it is. */
+static void check_promise(const lr_model *model, const float *input, size_t n)
+{
+    const uint64_t chunk = 16;
     static const struct {
         int ranks;
         size_t rows, chunks;
     } ways[] = {{1, 37, 0}, {2, 0, 0}, {2, 50, 1}, {3, 64, 2}};
-    fixture f;
     lr_error err = {0};
-    fixture_open(&f, "textonly");
-    lr_model *model = fixture_device_model(f.directory, fixture_kernels(LR_ISA_AUTO));
-    size_t bytes = n * lr_model_info_of(model)->hidden * sizeof(float);
-    float *whole = embedded(&f, model, "paragraph", n);
+    size_t count = n * lr_model_info_of(model)->hidden, bytes = count * sizeof(float);
+    float *whole = floats(count), *x = floats(count);
+    memcpy(whole, input, bytes);
     fixture_forward_on_device(model, whole, n, chunk, 1, 0, 0, NULL, NULL);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         lr_partition partition;
         lr_backbone_stats stats[3] = {0};
-        float *x = embedded(&f, model, "paragraph", n);
+        memcpy(x, input, bytes);
         fixture_forward_on_device(model, x, n, chunk, ways[i].ranks, ways[i].rows, ways[i].chunks, stats, NULL);
         if (memcmp(x, whole, bytes) != 0)
             fail_msg("%d ranks, batches of %zu, groups of %zu: other bytes", ways[i].ranks, ways[i].rows,
                      ways[i].chunks);
-        free(x);
         lrt_assert_ok(lr_partition_create(&partition, n, chunk, ways[i].ranks, &err), &err);
         for (int r = 0; r < ways[i].ranks; r++) {
             size_t host = 0, device = 0;
@@ -152,8 +230,33 @@ static void test_ranks_batches_and_groups_do_not_change_a_bit(void **state)
         lr_partition_free(&partition);
     }
     free(whole);
+    free(x);
+}
+
+/* Layers of the fixture see 5 tokens to each side, and all. */
+static void test_ranks_batches_and_groups_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    fixture f;
+    const size_t n = 150;
+    fixture_open(&f, "textonly");
+    lr_model *model = fixture_device_model(f.directory, fixture_kernels(LR_ISA_AUTO));
+    float *input = embedded(&f, model, "paragraph", n);
+    check_promise(model, input, n);
+    free(input);
     lr_model_close(model);
     fixture_close(&f);
+}
+
+static void test_ranks_do_not_change_a_bit_where_there_are_places(void **state)
+{
+    (void)state;
+    const size_t n = 150;
+    places_model m = open_places_model();
+    float *input = random_tokens(m.device, n);
+    check_promise(m.device, input, n);
+    free(input);
+    close_places_model(&m);
 }
 
 /* ------------------------------------------------------------------ one rank, called directly */
@@ -167,23 +270,26 @@ typedef struct one_rank {
     float *input, *x, *kept; /* [n, hidden] */
     size_t first_layer, kept_layer;
     bool leave;
-    char *directory;
 } one_rank;
 
-static void open_rank(one_rank *r)
+/* The model stays the caller's, the input [n, hidden] becomes the rank's. */
+static void open_rank_of(one_rank *r, lr_model *model, float *input, size_t n)
 {
     lr_error err = {0};
-    fixture f;
-    fixture_open(&f, "textonly");
-    *r = (one_rank){.n = 20, .directory = lrt_path(LR_FIXTURES, "textonly")};
+    *r = (one_rank){.model = model, .input = input, .n = n, .hidden = lr_model_info_of(model)->hidden};
     atomic_init(&r->cancel, 0);
-    r->model = fixture_device_model(f.directory, fixture_kernels(LR_ISA_AUTO));
-    r->hidden = lr_model_info_of(r->model)->hidden;
-    r->input = embedded(&f, r->model, "text2", r->n);
     r->x = floats(r->n * r->hidden);
     r->kept = floats(r->n * r->hidden);
     lrt_assert_ok(lr_partition_create(&r->partition, r->n, 16, 1, &err), &err);
     lrt_assert_ok(lr_comm_local_create(1, 0, &r->comm, &err), &err);
+}
+
+static void open_rank(one_rank *r)
+{
+    fixture f;
+    fixture_open(&f, "textonly");
+    lr_model *model = fixture_device_model(f.directory, fixture_kernels(LR_ISA_AUTO));
+    open_rank_of(r, model, embedded(&f, model, "text2", 20), 20);
     fixture_close(&f);
 }
 
@@ -194,8 +300,6 @@ static void close_rank(one_rank *r)
     free(r->input);
     free(r->x);
     free(r->kept);
-    free(r->directory);
-    lr_model_close(r->model);
 }
 
 static lr_status save_state(void *arg, size_t layer, const float *h, lr_error *err)
@@ -260,6 +364,7 @@ static void test_a_pass_that_was_left_goes_on_to_the_same_bytes(void **state)
     assert_int_equal(forward_once(&r, &err), LR_E_INTERRUPTED);
     free(whole);
     close_rank(&r);
+    lr_model_close(r.model);
 }
 
 static void test_a_pass_survives_each_failed_allocation(void **state)
@@ -269,6 +374,12 @@ static void test_a_pass_survives_each_failed_allocation(void **state)
     open_rank(&r);
     assert_true(lrt_fail_each_allocation(forward_once, &r) > 0);
     close_rank(&r);
+    lr_model_close(r.model);
+    places_model places = open_places_model();
+    open_rank_of(&r, places.device, random_tokens(places.device, 20), 20);
+    assert_true(lrt_fail_each_allocation(forward_once, &r) > 0);
+    close_rank(&r);
+    close_places_model(&places);
 }
 
 /* ------------------------------------------------------------------ what cannot be */
@@ -290,7 +401,7 @@ static void test_models_that_kernels_do_not_take_are_refused(void **state)
 {
     (void)state;
     refuse("odd", "heads of 12 values");
-    refuse("vjepa", "has no forward pass on a device");
+    refuse("vjepa", "heads of 20 values");
 }
 
 static lr_status open_and_close(void *arg, lr_error *err)
@@ -315,7 +426,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers_equal_the_cpus_within_bf16),
+        cmocka_unit_test(test_layers_with_places_equal_the_cpus_within_bf16),
         cmocka_unit_test(test_ranks_batches_and_groups_do_not_change_a_bit),
+        cmocka_unit_test(test_ranks_do_not_change_a_bit_where_there_are_places),
         cmocka_unit_test(test_a_pass_that_was_left_goes_on_to_the_same_bytes),
         cmocka_unit_test(test_a_pass_survives_each_failed_allocation),
         cmocka_unit_test(test_models_that_kernels_do_not_take_are_refused),

@@ -14,12 +14,10 @@
  * The pairs are neighbours, but the angles are tiled: the two values of a pair turn by different angles. So
  * it is no rotation; but the published weights are trained with it. */
 
-/* cos and sin of one part, [rows, half] each, into the rows' [rows, 3 * d] at `at`; the sign of y_e goes to
- * sin. */
-static void spread(const float *cos_in, const float *sin_in, size_t rows, size_t half, size_t at,
-                   float *cos_out, float *sin_out)
+void vj2_spread_angles(const float *cos_in, const float *sin_in, size_t rows, size_t half, size_t width, size_t at,
+                       float *cos_out, float *sin_out)
 {
-    size_t d = 2 * half, width = 3 * d;
+    size_t d = 2 * half;
     for (size_t r = 0; r < rows; r++)
         for (size_t e = 0; e < d; e++) {
             size_t j = r * half + e % half, to = r * width + at + e;
@@ -44,7 +42,7 @@ static void place_angles(const lr_tile *tile, size_t d)
                                        : (int32_t)(in_tubelet % grid);
         }
         lr_rope_angles_at(tile->layer->rope, positions, rows, cosines, sines);
-        spread(cosines, sines, rows, half, axis * d, work->cos, work->sin);
+        vj2_spread_angles(cosines, sines, rows, half, 3 * d, axis * d, work->cos, work->sin);
     }
 }
 
@@ -53,7 +51,7 @@ static void heads(const lr_tile *tile, lr_heads kind, float *x, size_t ld)
     const lr_layer *layer = tile->layer;
     const lr_kernels *kernels = tile->kernels;
     const lr_tile_work *work = tile->work;
-    size_t head_dim = layer->head_dim, width = layer->n_heads * head_dim, d = 2 * (head_dim / 3 / 2);
+    size_t head_dim = layer->head_dim, width = layer->n_heads * head_dim, d = tile->backbone->place_width;
     if (kind == LR_HEADS_V) return;
     if (d > 0) {
         place_angles(tile, d);

@@ -122,6 +122,7 @@ static lr_status load_layers(lr_model *model, const shape *s, lr_error *err)
     lr_status st = LR_OK;
     lr_backbone *backbone = &model->backbone;
     size_t d = backbone->hidden, head_dim = d / s->heads, part = 2 * (head_dim / 3 / 2);
+    backbone->place_width = part;
     LR_TRY(LR_MODEL_NEW(model, &backbone->layers, backbone->n_layers, "the layers of a model", err));
     for (size_t i = 0; i < backbone->n_layers; i++) {
         lr_layer *layer = &backbone->layers[i];
@@ -165,6 +166,7 @@ static lr_status vj2_open(lr_model *model, const lr_config *config, const lr_mod
     lr_status st = LR_OK;
     shape s = {0};
     model->backbone.block = &vj2_block;
+    model->backbone.device_block = &vj2_device_block;
     model->backbone.layer_norm = true;
     LR_TRY(read_shape(model, config, &s, err));
     LR_TRY(fill_info(model, &s, err));

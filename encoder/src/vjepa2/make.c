@@ -9,8 +9,8 @@ typedef struct vj2_made {
     double mlp_ratio;
 } vj2_made;
 
-/* Heads of 28: 4 values of each are not turned. A window of 32 tubelets has 512 tokens. */
-static const vj2_made small = {.hidden = 112, .layers = 3, .heads = 4, .crop = 64, .mlp_ratio = 3};
+/* Heads of 32: 2 values of each are not turned. A window of 32 tubelets has 512 tokens. */
+static const vj2_made small = {.hidden = 128, .layers = 3, .heads = 4, .crop = 64, .mlp_ratio = 3};
 static const vj2_made full = {.hidden = 1024, .layers = 24, .heads = 16, .crop = 256, .mlp_ratio = 4};
 
 #define PATCH 16
